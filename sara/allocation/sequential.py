@@ -1,0 +1,139 @@
+"""SARA: sequential adaptive rollout allocation.
+
+Owns the two-threshold stopping rule (commit a mixed group, abandon one that will most likely stay saturated)
+and the pacing that finishes a step in a few rounds. Never draws, never knows which prompts it opens.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sara.allocation.base import Allocator, Limits, mark_saturated, require_count, within_budget
+from sara.allocation.ledger import Fate, Ledger
+
+_MIN_COMMIT_RATE = 0.05  # opening is sized as if at least this share commits: bounds what one round can cost
+
+
+class SequentialAllocator(Allocator):
+    """Probe prompts in batched rounds; commit, abandon or continue each by its Beta posterior.
+
+    tau_low        abandon when p_eff < tau_low, in [0, 1); 0 never abandons before n = k
+    probe          rollouts of a prompt's first round, 1..k
+    increment      rollouts of each later round
+    alpha0, beta0  Beta prior of a prompt's success rate
+    on_commit      "fill": draw the missing k - n in the next round, so every trained group has exactly k;
+                   "stop": train on the rollouts seen so far
+    margin         how many standard deviations above the shortfall the expected number of commits is put when
+                   prompts are opened for a target: more surplus against fewer rounds
+    memory         share of the commit counts kept from one step to the next, in [0, 1]
+
+    With a budget every open prompt holds what it may still need up to k in reserve, so nothing is opened that
+    could not be finished. In fill mode the last round that `max_rounds` allows draws all that is missing, so
+    that no group ends up shorter than k.
+    """
+
+    def __init__(
+        self,
+        k: int = 8,
+        tau_low: float = 0.5,
+        probe: int = 4,
+        increment: int = 4,
+        alpha0: float = 1.0,
+        beta0: float = 1.0,
+        on_commit: Literal["fill", "stop"] = "fill",
+        margin: float = 0.5,
+        memory: float = 0.8,
+    ) -> None:
+        super().__init__(k, alpha0, beta0)
+        require_count("allocator.probe", probe)
+        require_count("allocator.increment", increment)
+        if probe > k:
+            raise ValueError(f"allocator.probe = {probe}; expected at most k = {k}")
+        if not 0 <= tau_low < 1:
+            raise ValueError(f"allocator.tau_low = {tau_low}; expected a number in [0, 1)")
+        if on_commit not in ("fill", "stop"):
+            raise ValueError(f"allocator.on_commit = {on_commit!r}; expected 'fill' or 'stop'")
+        if not np.isfinite(margin):
+            raise ValueError(f"allocator.margin = {margin}; expected a finite number")
+        if not 0 <= memory <= 1:
+            raise ValueError(f"allocator.memory = {memory}; expected a number in [0, 1]")
+        self.tau_low, self.probe, self.increment = float(tau_low), int(probe), int(increment)
+        self.on_commit, self.margin, self.memory = on_commit, float(margin), float(memory)
+        self._past_committed, self._past_resolved = 0.0, 0.0
+
+    def judge(self, ledger: Ledger) -> None:
+        """Commit if mixed; else abandon if p_eff < tau_low, and always at n = k; else continue."""
+        is_seen = (ledger.fate == Fate.OPEN) & (ledger.n > 0)
+        is_hopeless = (self.chances(ledger) < self.tau_low) | (ledger.n == self.k)
+        is_mixed = ledger.is_mixed
+        ledger.fate[is_seen & is_mixed] = Fate.COMMITTED
+        mark_saturated(ledger, is_seen & ~is_mixed & is_hopeless)
+
+    def num_to_open(self, ledger: Ledger, limits: Limits) -> int:
+        affordable = self.num_affordable(ledger, limits)
+        if limits.target is None:
+            return affordable
+        wanted = self._num_to_open_for(limits.target - ledger.num_committed, ledger)
+        return wanted if affordable is None else min(wanted, affordable)
+
+    def allocate(self, ledger: Ledger, limits: Limits) -> NDArray[np.int64]:
+        is_committed = ledger.fate == Fate.COMMITTED
+        missing = self.outstanding(ledger)
+        if limits.is_reached_by(ledger):
+            counts = np.where(is_committed, missing, 0)
+        elif self.on_commit == "fill" and limits.is_last_round(ledger):
+            counts = missing
+        else:
+            pace = np.where(ledger.issued == 0, self.probe, self.increment)
+            counts = np.where(is_committed, missing, np.minimum(missing, pace))
+        return within_budget(counts, is_committed, limits.rollouts_left(ledger))
+
+    def outstanding(self, ledger: Ledger) -> NDArray[np.int64]:
+        waiting = (Fate.OPEN, Fate.COMMITTED) if self.on_commit == "fill" else (Fate.OPEN,)
+        return np.where(ledger.has_fate(*waiting), self.k - ledger.issued, 0)
+
+    def commit_rate(self, ledger: Ledger) -> float:
+        """Share of resolved prompts that committed, now and (fading) in the steps before; Laplace's rule."""
+        committed, resolved = _count_resolved(ledger)
+        return (1 + self._past_committed + committed) / (2 + self._past_resolved + resolved)
+
+    def end_step(self, ledger: Ledger) -> None:
+        committed, resolved = _count_resolved(ledger)
+        self._past_committed = self.memory * (self._past_committed + committed)
+        self._past_resolved = self.memory * (self._past_resolved + resolved)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"past_committed": self._past_committed, "past_resolved": self._past_resolved}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._past_committed = float(state["past_committed"])
+        self._past_resolved = float(state["past_resolved"])
+
+    def _num_to_open_for(self, shortfall: int, ledger: Ledger) -> int:
+        """How many prompts m to open so that, with those open already, enough of them commit.
+
+        Solves  mean - margin * deviation = shortfall,  where mean = sum(p) + m c,
+        deviation^2 = sum(p (1 - p)) + m c (1 - c),  p = chances of the open prompts and c = the commit rate.
+        """
+        if shortfall <= 0:
+            return 0
+        chances = self.chances(ledger)[ledger.fate == Fate.OPEN]
+        rate = max(self.commit_rate(ledger), _MIN_COMMIT_RATE)
+        needed, variance = shortfall - chances.sum(), float((chances * (1 - chances)).sum())
+        spread = 1 - rate  # variance of a fresh prompt's commit over its mean
+        constant = variance + spread * needed
+        # The deviation y is the positive root of y^2 - margin * spread * y - constant = 0; then m = the rest.
+        root = (self.margin * spread) ** 2 + 4 * constant
+        if root < 0:
+            return 0  # the open prompts alone will do
+        deviation = (self.margin * spread + np.sqrt(root)) / 2
+        return max(int(np.ceil((needed + self.margin * deviation) / rate)), 0 if chances.size else 1)
+
+
+def _count_resolved(ledger: Ledger) -> tuple[int, int]:
+    committed = ledger.has_fate(Fate.COMMITTED, Fate.SURPLUS)
+    abandoned = ledger.has_fate(Fate.ABANDONED_FAIL, Fate.ABANDONED_PASS)
+    return int(committed.sum()), int(committed.sum() + abandoned.sum())
