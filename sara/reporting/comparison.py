@@ -1,0 +1,95 @@
+"""What a report is made of: a comparison of strategies as plain values.
+
+Owns the shape of the numbers and how a series is read. Never computes a statistic of a table
+(`summary`), draws (`figures`) or asks a tracking server (`tasks.tracking`).
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+ORDER = ("uniform", "ds", "dps", "ds+dps", "sara", "sara+dps")
+FATES = ("effective", "abandoned", "saturated", "surplus", "unfinished", "missing")
+
+_LABELS = {
+    "base": "base model",
+    "uniform": "Uniform",
+    "ds": "DS",
+    "dps": "DPS",
+    "ds+dps": "DS + DPS",
+    "sara": "SARA",
+    "sara+dps": "SARA + DPS",
+}
+
+
+class Series(NamedTuple):
+    """The values of one metric, one a step, steps rising."""
+
+    steps: tuple[int, ...] = ()
+    values: tuple[float, ...] = ()
+
+    @classmethod
+    def from_points(cls, points: Iterable[tuple[int, float]]) -> "Series":
+        """A step logged more than once (a resumed run) keeps its last value."""
+        latest = dict(points)
+        steps = tuple(sorted(latest))
+        return cls(steps, tuple(latest[step] for step in steps))
+
+    def at(self, step: int) -> float | None:
+        return dict(zip(self.steps, self.values, strict=True)).get(step)
+
+    def finite(self) -> "Series":
+        """Without steps whose value is NaN or infinite (a share of nothing, a diverged loss)."""
+        kept = [(t, x) for t, x in zip(self.steps, self.values, strict=True) if math.isfinite(x)]
+        return Series.from_points(kept)
+
+    def last(self) -> float | None:
+        values = self.finite().values
+        return values[-1] if values else None
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """One strategy trained with one seed."""
+
+    strategy: str
+    seed: int
+    metrics: Mapping[str, Series]
+    name: str = ""
+    run_id: str = ""
+    status: str = "FINISHED"
+
+    def series(self, metric: str) -> Series:
+        return self.metrics.get(metric, Series())
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The base model's evaluation and, for each strategy and seed, the metrics of each step."""
+
+    name: str
+    runs: tuple[TrainingRun, ...]
+    base: Mapping[str, float] = field(default_factory=dict)
+    params: Mapping[str, str] = field(default_factory=dict)
+    run_id: str = ""
+    experiment: str = ""
+    started: str = ""
+
+    def strategies(self) -> tuple[str, ...]:
+        """Known strategies in the order they build on each other, then the others by name."""
+        present = {run.strategy for run in self.runs}
+        known = tuple(name for name in ORDER if name in present)
+        return known + tuple(sorted(present - set(ORDER)))
+
+    def of(self, strategy: str) -> tuple[TrainingRun, ...]:
+        """The runs of one strategy, by seed."""
+        return tuple(sorted((r for r in self.runs if r.strategy == strategy), key=lambda r: r.seed))
+
+    def seeds(self) -> tuple[int, ...]:
+        return tuple(sorted({run.seed for run in self.runs}))
+
+
+def label(strategy: str) -> str:
+    """How a strategy is written for readers."""
+    return _LABELS.get(strategy, strategy)

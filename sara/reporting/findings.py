@@ -1,0 +1,124 @@
+"""What a comparison shows, in plain sentences made from its numbers, and what qualifies them."""
+
+from collections.abc import Sequence
+
+from sara.reporting.comparison import Comparison, label
+from sara.reporting.estimates import Estimate, seed_spread
+from sara.reporting.summary import REFERENCE, Row, summary_table
+
+SAME_WITHIN = 0.005  # totals closer than half a percent are called the same
+
+
+def findings(comparison: Comparison) -> list[str]:
+    """One sentence on cost for each SARA strategy, then one on its accuracy; never empty."""
+    rows = {row.strategy: row for row in summary_table(comparison)}
+    subjects = [rows[name] for name in ("sara", "sara+dps") if name in rows]
+    if REFERENCE not in rows:
+        return [_without_reference(list(rows.values()))]
+    if not subjects:
+        return ["No SARA run in this comparison: the table compares the baselines only."]
+    reference = rows[REFERENCE]
+    costs = [_cost(row, reference) for row in subjects]
+    scores = [_score(row, reference) for row in subjects]
+    return [sentence for sentence in costs + scores if sentence]
+
+
+def notes(comparison: Comparison) -> list[str]:
+    """The table's caption: how to read it, and what is missing or uneven in this comparison."""
+    rows = [row for row in summary_table(comparison) if row.strategy != "base"]
+    said = [_on_seeds(comparison), _on_reference(comparison, rows), *_on_unevenness(comparison, rows)]
+    return [sentence for sentence in said if sentence]
+
+
+def _cost(row: Row, reference: Row) -> str:
+    if None in (row.groups, row.rollouts_pct, reference.groups) or not (row.groups and reference.groups):
+        return ""
+    share = row.groups / reference.groups
+    if abs(share - 1) <= SAME_WITHIN:
+        rollouts, tokens = row.rollouts_pct, row.tokens_pct
+        return f"{row.label} trained the same number of groups as DS with {_less(rollouts, tokens)}."
+    rollouts = row.rollouts_pct / share
+    tokens = None if row.tokens_pct is None else row.tokens_pct / share
+    amount = f"{abs(share - 1):.0%} {'fewer' if share < 1 else 'more'} groups than DS"
+    return f"{row.label} trained {amount}; for each group trained it took {_less(rollouts, tokens)}."
+
+
+def _less(rollouts_pct: float, tokens_pct: float | None) -> str:
+    parts = [f"{_change(rollouts_pct)} rollouts"]
+    if tokens_pct is not None:
+        parts.append(f"{_change(tokens_pct)} tokens")
+    return " and ".join(parts)
+
+
+def _change(percent: float) -> str:
+    change = round(percent - 100)
+    return "the same number of" if change == 0 else f"{abs(change)}% {'more' if change > 0 else 'fewer'}"
+
+
+def _score(row: Row, reference: Row) -> str:
+    if row.accuracy is None or reference.accuracy is None:
+        return ""
+    points = round(100 * (row.accuracy.value - reference.accuracy.value), 1)
+    if points == 0:
+        return f"{row.label} and DS end at the same held-out accuracy, {row.accuracy.value:.1%}."
+    side = "above" if points > 0 else "below"
+    sentence = (
+        f"{row.label} ends at {row.accuracy.value:.1%} held-out accuracy, {abs(points)} points {side} DS"
+    )
+    overlap = _overlap(row.accuracy, reference.accuracy)
+    return sentence + ("" if overlap is None else _INTERVALS[overlap]) + "."
+
+
+_INTERVALS = {
+    True: "; the two 95% intervals overlap, so this comparison does not tell them apart",
+    False: "; the two 95% intervals do not overlap",
+}
+
+
+def _overlap(a: Estimate, b: Estimate) -> bool | None:
+    if None in (a.low, a.high, b.low, b.high):
+        return None
+    return a.low <= b.high and b.low <= a.high
+
+
+def _without_reference(rows: Sequence[Row]) -> str:
+    scored = [row for row in rows if row.accuracy and row.strategy != "base"]
+    missing = "DS is not part of this comparison, so it states no savings"
+    if not scored:
+        return missing + "."
+    best = max(scored, key=lambda row: row.accuracy.value)
+    return f"{missing}; {best.label} has the highest held-out accuracy, {best.accuracy.value:.1%}."
+
+
+def _on_seeds(comparison: Comparison) -> str:
+    most = max((len(comparison.of(s)) for s in comparison.strategies()), default=0)
+    if most <= 1:
+        return "One seed for each strategy: intervals are 95% bootstrap intervals over held-out prompts only."
+    freedom = seed_spread(comparison, "eval/accuracy").freedom
+    return (
+        "Means over seeds. The 95% intervals join two uncertainties in quadrature: held-out prompts "
+        "(bootstrap) and seeds (their spread pooled over strategies, Student's t with "
+        f"{freedom} degree{'s' if freedom != 1 else ''} of freedom)."
+    )
+
+
+def _on_reference(comparison: Comparison, rows: Sequence[Row]) -> str:
+    if REFERENCE not in comparison.strategies():
+        return "The % of DS columns are empty: DS is not part of this comparison."
+    if all(row.rollouts_pct is None for row in rows):
+        return "The % of DS columns are empty: DS has logged no finished step."
+    return ""
+
+
+def _on_unevenness(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
+    said = []
+    unfinished = [run for run in comparison.runs if run.status != "FINISHED"]
+    if unfinished:
+        names = ", ".join(f"{label(r.strategy)} seed {r.seed} ({r.status.lower()})" for r in unfinished)
+        said.append(f"Not finished, shown as far as they went: {names}.")
+    if len({row.steps for row in rows}) > 1:
+        said.append("Strategies took different numbers of steps: totals compare what each spent, as run.")
+    seeds = {tuple(run.seed for run in comparison.of(s)) for s in comparison.strategies()}
+    if len(seeds) > 1:
+        said.append("Strategies were run with different seeds.")
+    return said
