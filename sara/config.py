@@ -1,0 +1,198 @@
+"""The configuration of an experiment: what may be set, its defaults and its limits.
+
+Owns the fields, their meaning and the checks between them. Reading files and overrides is
+`sara.config_file`'s; nothing here reads the environment.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
+
+from sara.strategies import STRATEGIES, get_strategy
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+NonNegativeFloat = Annotated[float, Field(ge=0)]
+NonNegativeInt = Annotated[int, Field(ge=0)]
+
+
+def _is_strategy(name: str) -> str:
+    get_strategy(name)
+    return name
+
+
+def _is_range(pair: tuple[int, int]) -> tuple[int, int]:
+    if pair[0] > pair[1]:
+        raise ValueError(f"expected [smallest, largest], got {list(pair)}")
+    return pair
+
+
+StrategyName = Annotated[str, AfterValidator(_is_strategy)]
+IntegerRange = Annotated[tuple[NonNegativeInt, NonNegativeInt], AfterValidator(_is_range)]
+
+
+class Section(BaseModel):
+    """A part of the configuration: unknown keys are refused, values never change after reading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ModelConfig(Section):
+    """The language model that is trained."""
+
+    path: str = Field("builtin", description="'builtin', a local folder, or a name on the Hugging Face hub")
+    dtype: Literal["float32", "bfloat16"] = Field("float32", description="Type of the weights")
+    device: str = Field("auto", description="'auto' (a GPU if there is one), 'cpu', 'cuda', 'cuda:1', ...")
+
+
+class DataConfig(Section):
+    """The problems to train on and those to be evaluated on."""
+
+    train: Literal["countdown"] = Field("countdown", description="Data set of the training prompts")
+    heldout: Literal["countdown"] = Field("countdown", description="Data set of the held-out prompts")
+    train_path: Path | None = Field(None, description="JSONL file to read instead of generating training problems")
+    heldout_path: Path | None = Field(None, description="JSONL file to read instead of generating held-out problems")
+    train_size: PositiveInt = Field(512, description="Training prompts")
+    heldout_size: PositiveInt = Field(256, description="Held-out prompts")
+    seed: NonNegativeInt = Field(0, description="Seed of the generated problems, apart from the seeds of training")
+    sizes: dict[Annotated[int, Field(ge=2, le=8)], PositiveFloat] = Field(
+        {2: 1.0, 3: 1.0, 4: 1.0}, min_length=1, description="Countdown: how many numbers -> weight in the pool"
+    )
+    number_range: IntegerRange = Field((1, 13), description="Countdown: smallest and largest number")
+    target_range: IntegerRange = Field((1, 99), description="Countdown: smallest and largest target")
+    max_intermediate: PositiveInt = Field(99, description="Countdown: largest value inside the known solution")
+
+
+class SelectionConfig(Section):
+    """Which prompts a step opens (DESIGN: selectors)."""
+
+    candidate_ratio: PositiveInt = Field(4, description="DPS: candidates in a step, in multiples of groups_per_step")
+    decay: Annotated[float, Field(gt=0, le=1)] = Field(0.5, description="DPS: how much of the old counts is kept")
+
+
+class AllocationConfig(Section):
+    """How many rollouts each opened prompt gets (DESIGN: allocators)."""
+
+    k: Annotated[int, Field(ge=2, le=1024)] = Field(8, description="Group size")
+    groups_per_step: PositiveInt = Field(16, description="B: groups that a training batch wants")
+    tau_low: Share = Field(0.5, description="SARA abandons a prompt whose chance to become effective is below")
+    probe: PositiveInt = Field(4, description="SARA: rollouts in a prompt's first round")
+    increment: PositiveInt = Field(4, description="SARA: rollouts in a prompt's later rounds")
+    alpha0: PositiveFloat = Field(1.0, description="SARA: prior Beta(alpha0, beta0) over a prompt's success rate")
+    beta0: PositiveFloat = Field(1.0, description="SARA: prior Beta(alpha0, beta0) over a prompt's success rate")
+    on_commit: Literal["fill", "stop"] = Field("fill", description="Draw a committed group up to k, or train on it as is")
+    budget: PositiveInt | None = Field(None, description="Hard cap on a step's rollouts; none if not set")
+    max_rounds: PositiveInt = Field(64, description="Rounds after which a step ends with what it has")
+    max_gen_batches: PositiveInt = Field(20, description="DS: chunks of groups_per_step prompts in a step at most")
+    max_redraws: NonNegativeInt = Field(2, description="How often a rollout that could not be scored is drawn again")
+
+    @model_validator(mode="after")
+    def _probe_fits(self):
+        if self.probe > self.k:
+            raise ValueError(f"probe = {self.probe}; expected at most k = {self.k}")
+        return self
+
+
+class EngineConfig(Section):
+    """How completions are sampled."""
+
+    name: Literal["hf"] = Field("hf", description="Engine")
+    temperature: PositiveFloat = Field(1.0, description="Sampling temperature of training and evaluation")
+    max_new_tokens: PositiveInt = Field(192, description="Longest completion in tokens")
+    max_sequences: PositiveInt = Field(512, description="Completions that are decoded together at most")
+
+
+class LearnerConfig(Section):
+    """The policy update."""
+
+    advantage: Literal["grpo"] = Field("grpo", description="Advantage estimator")
+    learning_rate: PositiveFloat = Field(1e-6, description="AdamW learning rate")
+    warmup_steps: NonNegativeInt = Field(0, description="Steps of linear warm-up")
+    weight_decay: NonNegativeFloat = Field(0.0, description="AdamW weight decay")
+    beta1: Share = Field(0.9, description="AdamW decay of the first moment")
+    beta2: Share = Field(0.99, description="AdamW decay of the second moment")
+    max_grad_norm: PositiveFloat = Field(1.0, description="Gradients are scaled down to this norm")
+    clip_low: Share = Field(0.2, description="The ratio is clipped below at 1 - clip_low")
+    clip_high: PositiveFloat = Field(0.28, description="The ratio is clipped above at 1 + clip_high")
+    dual_clip: Annotated[float, Field(gt=1)] | None = Field(3.0, description="Bound on the loss of negative advantages")
+    updates_per_step: PositiveInt = Field(1, description="Optimizer updates made of each batch, over parts of its groups")
+    micro_batch_tokens: PositiveInt = Field(16384, description="Padded tokens in one forward and backward pass")
+
+
+class TrainingConfig(Section):
+    """How long to train and how often to look."""
+
+    steps: PositiveInt = Field(40, description="Optimizer steps")
+    evaluate_every: NonNegativeInt = Field(10, description="Steps between evaluations; 0: only at the end")
+    threads: NonNegativeInt = Field(0, description="CPU threads; 0: as many as there are cores")
+
+
+class EvaluationConfig(Section):
+    """How held-out accuracy is measured."""
+
+    k: PositiveInt = Field(8, description="Rollouts for each held-out prompt: avg@k and pass@k")
+    bootstrap: PositiveInt = Field(2000, description="Bootstrap draws over prompts behind the 95% interval")
+    seed: NonNegativeInt = Field(1234, description="Seed of the evaluation's rollouts, the same for every strategy and step")
+
+
+class TrackingConfig(Section):
+    """Where MLflow records runs."""
+
+    uri: str = Field("sqlite:///outputs/mlflow.db", description="MLflow tracking URI")
+    experiment: str = Field("sara", min_length=1, description="MLflow experiment")
+
+
+class RunConfig(Section):
+    """One training run: a strategy, a seed and everything they need."""
+
+    name: str = Field("run", min_length=1, description="Name of the run and of its folder")
+    strategy: StrategyName = Field("sara", description=f"One of {', '.join(STRATEGIES)}")
+    seed: NonNegativeInt = Field(0, description="Seed of the prompts' order and of the rollouts")
+    output_dir: Path = Field(Path("outputs"), description="Folder in which the run's folder is made")
+    model: ModelConfig = ModelConfig()
+    data: DataConfig = DataConfig()
+    selection: SelectionConfig = SelectionConfig()
+    allocation: AllocationConfig = AllocationConfig()
+    engine: EngineConfig = EngineConfig()
+    learner: LearnerConfig = LearnerConfig()
+    training: TrainingConfig = TrainingConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    tracking: TrackingConfig = TrackingConfig()
+
+    @model_validator(mode="after")
+    def _pool_is_large_enough(self):
+        groups = self.allocation.groups_per_step
+        if self.data.train_path is None and groups > self.data.train_size:
+            raise ValueError(
+                f"allocation.groups_per_step = {groups}; expected at most data.train_size = {self.data.train_size}"
+            )
+        return self
+
+    def with_model(self, path: Path) -> RunConfig:
+        """The same configuration with another model."""
+        return self.model_copy(update={"model": self.model.model_copy(update={"path": str(path)})})
+
+    def in_folder(self, folder: Path) -> RunConfig:
+        """The same configuration with another output folder."""
+        return self.model_copy(update={"output_dir": folder})
+
+
+class CompareConfig(RunConfig):
+    """Several strategies and seeds on the same model and problems."""
+
+    strategies: tuple[StrategyName, ...] = Field(
+        ("uniform", "ds", "dps", "sara", "sara+dps"), min_length=1, description="Strategies to compare"
+    )
+    seeds: tuple[NonNegativeInt, ...] = Field((0,), min_length=1, description="Seeds to train each strategy with")
+
+    def run(self, strategy: str, seed: int) -> RunConfig:
+        """Configuration of one of its training runs."""
+        values = {name: getattr(self, name) for name in RunConfig.model_fields}
+        name = f"{strategy.replace('+', '-')}-seed{seed}"
+        return RunConfig(**values | {"name": name, "strategy": strategy, "seed": seed})
+
+    def runs(self) -> list[RunConfig]:
+        """Configurations of all its training runs, by seed, then strategy."""
+        return [self.run(strategy, seed) for seed in self.seeds for strategy in self.strategies]

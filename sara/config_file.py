@@ -1,0 +1,143 @@
+"""Reads a configuration: a TOML file, then dotted overrides, then validation with one-line errors."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+Config = TypeVar("Config", bound=BaseModel)
+
+
+class ConfigError(ValueError):
+    """A user's mistake in a configuration; its text is one line that says where, what and what is allowed."""
+
+
+def load_config(kind: type[Config], path: Path | None = None, overrides: Sequence[str] = ()) -> Config:
+    """Read and validate a configuration.
+
+    kind        the pydantic model to build
+    path        TOML file; None for the defaults
+    overrides   "section.key=value" texts, the value in TOML (bare words and comma lists are strings); later wins
+    Raises ConfigError.
+    """
+    values = _read_toml(path) if path else {}
+    origins = {}
+    for override in overrides:
+        dotted, value = _parse_override(override)
+        _set(values, dotted.split("."), value, override)
+        origins[dotted] = "command line"
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(_one_line(error, kind, str(path or "configuration"), origins)) from None
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such configuration file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+
+
+def _parse_override(override: str) -> tuple[str, Any]:
+    dotted, equals, text = override.partition("=")
+    dotted, text = dotted.strip(), text.strip()
+    if not equals or not dotted:
+        raise ConfigError(f"command line: {override!r}; expected section.key=value, such as allocation.tau_low=0.4")
+    try:
+        return dotted, tomllib.loads(f"value = {text}")["value"]
+    except (tomllib.TOMLDecodeError, KeyError):
+        return dotted, [part.strip() for part in text.split(",")] if "," in text else text
+
+
+def _set(values: dict[str, Any], keys: list[str], value: Any, override: str) -> None:
+    for key in keys[:-1]:
+        values = values.setdefault(key, {})
+        if not isinstance(values, dict):
+            raise ConfigError(f"command line: {override!r}; {key} is a single value and has no keys")
+    values[keys[-1]] = value
+
+
+def _one_line(error: ValidationError, kind: type[BaseModel], source: str, origins: dict[str, str]) -> str:
+    first, *others = error.errors()
+    location = [str(part) for part in first["loc"]]
+    dotted = ".".join(location)
+    where = next((origin for key, origin in origins.items() if dotted.startswith(key)), source)
+    more = f" (and {len(others)} more)" if others else ""
+    if first["type"] == "extra_forbidden":
+        return f"{where}: unknown key {dotted}; {_nearest(location, kind)}{more}"
+    reason = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "value_error":
+        return f"{where}: {dotted + ': ' if dotted else ''}{reason}{more}"
+    return f"{where}: {dotted} = {_shown(first['input'])}; {_expectation(first, reason, kind)}{more}"
+
+
+def _expectation(first: dict[str, Any], reason: str, kind: type[BaseModel]) -> str:
+    interval = _interval([str(part) for part in first["loc"]], kind)
+    if first["type"] in ("int_type", "int_parsing", "int_from_float"):
+        return f"expected an integer{' in ' + interval if interval else ''}"
+    if first["type"] in ("float_type", "float_parsing") or interval:
+        return f"expected a number{' in ' + interval if interval else ''}"
+    return reason.replace("Input should be", "expected", 1)
+
+
+def _interval(location: list[str], kind: type[BaseModel]) -> str:
+    """Both limits of a number's field, such as `(0, 1)` or `[2, 1024]`; empty for any other field."""
+    properties = _section(kind, location[:-1]).model_json_schema()["properties"]
+    schema = properties.get(location[-1], {})
+    options = [schema, *schema.get("anyOf", [])]
+    limits = next((option for option in options if any(name in option for name in _LIMITS)), None)
+    if limits is None:
+        return ""
+    low = f"({limits['exclusiveMinimum']:g}" if "exclusiveMinimum" in limits else f"[{limits.get('minimum', '-inf')}"
+    high = f"{limits['exclusiveMaximum']:g})" if "exclusiveMaximum" in limits else f"{limits.get('maximum', 'inf')}]"
+    return f"{low}, {high.replace('inf]', 'inf)')}"
+
+
+_LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+
+
+def _nearest(location: list[str], kind: type[BaseModel]) -> str:
+    names = list(_section(kind, location[:-1]).model_fields)
+    matches = difflib.get_close_matches(location[-1], names, n=1, cutoff=0.5)
+    if matches:
+        return f"did you mean {'.'.join([*location[:-1], matches[0]])}?"
+    anywhere = {name.rsplit(".", 1)[-1]: name for name in _all_keys(kind)}
+    matches = difflib.get_close_matches(location[-1], list(anywhere), n=1, cutoff=0.6)
+    if matches:
+        return f"did you mean {anywhere[matches[0]]}?"
+    return f"expected one of {', '.join(names)}"
+
+
+def _section(kind: type[BaseModel], keys: list[str]) -> type[BaseModel]:
+    for key in keys:
+        annotation = kind.model_fields[key].annotation if key in kind.model_fields else None
+        kind = annotation if _is_section(annotation) else kind
+    return kind
+
+
+def _is_section(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _all_keys(kind: type[BaseModel], prefix: str = "") -> list[str]:
+    keys = []
+    for name, field in kind.model_fields.items():
+        if _is_section(field.annotation):
+            keys += _all_keys(field.annotation, f"{prefix}{name}.")
+        keys.append(prefix + name)
+    return keys
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,51 @@
+"""A key-value cache that grows by doubling, so that a decoding step writes one position instead of copying all."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
+
+_MIN_GROWTH = 64
+
+
+class GrowingLayer(DynamicLayer):
+    """A DynamicLayer whose `keys` and `values` (N, heads, T, head_dim) are views into larger buffers."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self._buffers: tuple[Tensor, Tensor] | None = None
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args, **kwargs) -> tuple[Tensor, Tensor]:
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        start = self.get_seq_length()
+        end = start + key_states.shape[-2]
+        if self._buffers is None or self._buffers[0].shape[-2] < end:
+            capacity = max(2 * start, end + _MIN_GROWTH)
+            self._buffers = (_grown(self.keys, key_states, capacity), _grown(self.values, value_states, capacity))
+        keys, values = self._buffers
+        keys[:, :, start:end] = key_states
+        values[:, :, start:end] = value_states
+        self.keys, self.values = keys[:, :, :end], values[:, :, :end]
+        return self.keys, self.values
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        super().batch_select_indices(indices)
+        self._buffers = None  # the selection is a copy; the next update moves it into new buffers
+
+
+def _grown(old: Tensor, like: Tensor, capacity: int) -> Tensor:
+    rows, heads, _, head_dim = like.shape
+    buffer = torch.empty((rows, heads, capacity, head_dim), dtype=like.dtype, device=like.device)
+    if old.numel():
+        buffer[:, :, : old.shape[-2]] = old
+    return buffer
+
+
+def growing_cache(model_config) -> DynamicCache:
+    """A cache for the model; layers of special kinds (sliding windows, ...) stay as transformers makes them."""
+    cache = DynamicCache(config=model_config)
+    cache.layers = [GrowingLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
+    return cache

@@ -1,0 +1,173 @@
+"""The learner: turns scored rollouts into weight updates.
+
+Owns the optimizer, the forward pass over rollouts and the policy-gradient update. Trains on the
+token ids that the engine returned; masks come from lengths, never from the pad id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from sara.config import LearnerConfig
+from sara.losses import Clipping, clipped_policy_loss, kl_k3
+from sara.rollouts import Rollout
+
+_PAD = 0  # any id: what it stands for is masked by length
+
+
+@dataclass(frozen=True)
+class TrainingExample:
+    """One rollout with its advantage."""
+
+    rollout: Rollout
+    advantage: float
+
+    @property
+    def total_tokens(self) -> int:
+        return len(self.rollout.prompt_ids) + len(self.rollout.completion.token_ids)
+
+
+class Learner:
+    """AdamW on the clipped policy-gradient loss, token-mean over each optimizer batch.
+
+    model         the policy, updated in place
+    temperature   the sampling temperature; log-probabilities are taken under it
+    """
+
+    def __init__(self, model: PreTrainedModel, config: LearnerConfig, temperature: float):
+        self.model = model
+        self.config = config
+        self.temperature = temperature
+        self.clipping = Clipping(config.clip_low, config.clip_high, config.dual_clip)
+        self.optimizer = torch.optim.AdamW(
+            model.parameters(),
+            lr=config.learning_rate,
+            betas=(config.beta1, config.beta2),
+            weight_decay=config.weight_decay,
+        )
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, self._warmup)
+
+    def update(self, examples: Sequence[TrainingExample], rng: np.random.Generator) -> dict[str, float]:
+        """Make `updates_per_step` updates, each over a part of the groups; returns the metrics of their mean.
+
+        A step without an effective group has no gradient: it is skipped and counted.
+        """
+        if not any(example.advantage for example in examples):
+            return {"updates": 0.0, "skipped_updates": 1.0, "lr": self.schedule.get_last_lr()[0]}
+        self.model.train()
+        old_logprobs = self._old_logprobs(examples)
+        totals: list[dict[str, float]] = []
+        for part in _split_by_group(examples, self.config.updates_per_step, rng):
+            totals.append(self._update_once([examples[i] for i in part], [old_logprobs[i] for i in part]))
+        self.schedule.step()
+        self.model.eval()
+        means = {name: float(np.mean([total[name] for total in totals])) for name in totals[0]}
+        return means | {"updates": float(len(totals)), "skipped_updates": 0.0, "lr": self.schedule.get_last_lr()[0]}
+
+    def state_dict(self) -> dict:
+        """Optimizer and schedule; the weights are the model's own."""
+        return {"optimizer": self.optimizer.state_dict(), "schedule": self.schedule.state_dict()}
+
+    def load_state_dict(self, state: dict) -> None:
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.schedule.load_state_dict(state["schedule"])
+
+    def _warmup(self, step: int) -> float:
+        return min(1.0, (step + 1) / (self.config.warmup_steps + 1))
+
+    def _old_logprobs(self, examples: Sequence[TrainingExample]) -> list[Tensor | None]:
+        """Log-probabilities before the first update, each (T,); None where a batch is used once and the ratio is 1."""
+        if self.config.updates_per_step == 1:
+            return [None] * len(examples)
+        old: list[Tensor | None] = [None] * len(examples)
+        with torch.no_grad():
+            for part in _micro_batches(examples, self.config.micro_batch_tokens):
+                logprobs, _ = self._policy_logprobs([examples[i] for i in part])
+                lengths = [len(examples[i].rollout.completion.token_ids) for i in part]
+                for i, piece in zip(part, logprobs.split(lengths), strict=True):
+                    old[i] = piece
+        return old
+
+    def _update_once(self, examples: list[TrainingExample], old: list[Tensor | None]) -> dict[str, float]:
+        token_count = sum(len(example.rollout.completion.token_ids) for example in examples)
+        sums = dict.fromkeys(("loss", "clip_fraction", "entropy", "kl_behavior"), 0.0)
+        self.optimizer.zero_grad(set_to_none=True)
+        for part in _micro_batches(examples, self.config.micro_batch_tokens):
+            batch_sums = self._accumulate([examples[i] for i in part], [old[i] for i in part], token_count)
+            sums = {name: sums[name] + batch_sums[name] for name in sums}
+        grad_norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm)
+        self.optimizer.step()
+        return {name: value / token_count for name, value in sums.items()} | {"grad_norm": float(grad_norm)}
+
+    def _accumulate(self, examples: list[TrainingExample], old: list[Tensor | None], token_count: int) -> dict:
+        """Add a micro-batch's gradient; returns sums over its tokens."""
+        policy_logprobs, entropy = self._policy_logprobs(examples)  # (T,), (T,)
+        lengths = torch.tensor([len(example.rollout.completion.token_ids) for example in examples])
+        advantages = torch.tensor([example.advantage for example in examples], dtype=torch.float32)
+        advantages = advantages.repeat_interleave(lengths).to(policy_logprobs.device)  # (T,)
+        behavior = np.concatenate([example.rollout.completion.behavior_logprobs for example in examples])
+        behavior_logprobs = torch.from_numpy(behavior).to(policy_logprobs.device)  # (T,)
+        old_logprobs = policy_logprobs.detach() if old[0] is None else torch.cat(old)
+        losses, is_clipped = clipped_policy_loss(policy_logprobs, old_logprobs, advantages, self.clipping)
+        (losses.sum() / token_count).backward()
+        return {
+            "loss": float(losses.detach().sum()),
+            "clip_fraction": float(is_clipped.sum()),
+            "entropy": float(entropy.sum()),
+            "kl_behavior": float(kl_k3(behavior_logprobs, old_logprobs).sum()),
+        }
+
+    def _policy_logprobs(self, examples: Sequence[TrainingExample]) -> tuple[Tensor, Tensor]:
+        """Log-probability and (without gradient) entropy of each response token, both (T,), rollout after rollout."""
+        input_ids, mask, is_response = _right_pad(examples, self.model.device)  # (N, L) each
+        logits = self.model(input_ids=input_ids, attention_mask=mask, use_cache=False).logits  # (N, L, V)
+        predicted = is_response[:, 1:]  # position t predicts token t + 1
+        log_distribution = torch.log_softmax(logits[:, :-1][predicted].float() / self.temperature, dim=-1)  # (T, V)
+        targets = input_ids[:, 1:][predicted]
+        with torch.no_grad():
+            entropy = -(log_distribution.exp() * log_distribution).sum(dim=-1)
+        return log_distribution.gather(1, targets[:, None])[:, 0], entropy
+
+
+def _right_pad(examples: Sequence[TrainingExample], device) -> tuple[Tensor, Tensor, Tensor]:
+    """Token ids, attention mask and response mask of prompt + response, each (N, L)."""
+    length = max(example.total_tokens for example in examples)
+    input_ids = torch.full((len(examples), length), _PAD, dtype=torch.int64)
+    mask = torch.zeros((len(examples), length), dtype=torch.int64)
+    is_response = torch.zeros((len(examples), length), dtype=torch.bool)
+    for row, example in enumerate(examples):
+        ids = [*example.rollout.prompt_ids, *example.rollout.completion.token_ids.tolist()]
+        input_ids[row, : len(ids)] = torch.tensor(ids)
+        mask[row, : len(ids)] = 1
+        is_response[row, len(example.rollout.prompt_ids) : len(ids)] = True
+    return input_ids.to(device), mask.to(device), is_response.to(device)
+
+
+def _micro_batches(examples: Sequence[TrainingExample], max_tokens: int) -> Iterator[list[int]]:
+    """Indices of examples of like length whose padded size stays within max_tokens (one example at least)."""
+    by_length = sorted(range(len(examples)), key=lambda i: (examples[i].total_tokens, i))
+    part: list[int] = []
+    for i in by_length:
+        if part and (len(part) + 1) * examples[i].total_tokens > max_tokens:
+            yield part
+            part = []
+        part.append(i)
+    if part:
+        yield part
+
+
+def _split_by_group(
+    examples: Sequence[TrainingExample], parts: int, rng: np.random.Generator
+) -> Iterator[list[int]]:
+    """Indices of the examples of each part; groups stay whole and are dealt in a seeded order."""
+    prompts = np.array([example.rollout.prompt for example in examples])
+    for groups in np.array_split(rng.permutation(np.unique(prompts)), parts):
+        indices = np.flatnonzero(np.isin(prompts, groups)).tolist()
+        if indices:
+            yield indices

@@ -1,0 +1,87 @@
+"""Loads the policy: a causal language model with its tokenizer, from the package, a folder or the hub."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from sara.builtin import WEIGHTS_DIR
+from sara.config import ModelConfig
+
+BUILTIN = "builtin"
+_NO_LIMIT = 1 << 30  # a model whose configuration names no longest sequence
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What turns text into token ids: the tokenizer, and `context`, the longest sequence in tokens of its model."""
+
+    tokenizer: PreTrainedTokenizerBase
+    context: int
+
+
+@dataclass(frozen=True)
+class Policy(Reader):
+    """A reader with its model; `end_token_ids` end a completion."""
+
+    model: PreTrainedModel
+    end_token_ids: tuple[int, ...]
+
+
+def load_policy(config: ModelConfig) -> Policy:
+    """Load weights and tokenizer onto the configured device.
+
+    Raises ValueError if the path is neither a model's folder nor a name that the hub (or its local cache) has.
+    """
+    reader = load_reader(config)
+    try:
+        model = AutoModelForCausalLM.from_pretrained(_source(config), dtype=getattr(torch, config.dtype))
+    except (OSError, ValueError) as error:
+        raise ValueError(_not_found(config.path, error)) from error
+    model = model.to(_device(config.device)).eval()
+    return Policy(reader.tokenizer, reader.context, model, _end_token_ids(model, reader.tokenizer))
+
+
+def load_reader(config: ModelConfig) -> Reader:
+    """Load the tokenizer and the context alone, without the weights; raises ValueError as `load_policy` does."""
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(_source(config))
+        model_config = AutoConfig.from_pretrained(_source(config))
+    except (OSError, ValueError) as error:
+        raise ValueError(_not_found(config.path, error)) from error
+    return Reader(tokenizer, int(getattr(model_config, "max_position_embeddings", _NO_LIMIT)))
+
+
+def save_policy(policy: Policy, folder: Path) -> None:
+    """Write weights (safetensors) and tokenizer so that `load_policy` reads them back."""
+    policy.model.save_pretrained(folder)
+    policy.tokenizer.save_pretrained(folder)
+
+
+def _source(config: ModelConfig) -> str:
+    return str(WEIGHTS_DIR) if config.path == BUILTIN else config.path
+
+
+def _not_found(path: str, error: Exception) -> str:
+    if Path(path).is_dir():
+        return f"model.path = {path!r}; the folder holds no model that transformers can read ({_first_line(error)})"
+    return f"model.path = {path!r}; expected 'builtin', a model's folder, or a name that the hub has and can be reached"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def _device(name: str) -> str:
+    if name != "auto":
+        return name
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _end_token_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
+    declared = model.generation_config.eos_token_id if model.generation_config is not None else None
+    ids = declared if isinstance(declared, list) else [declared]
+    return tuple(sorted({i for i in [*ids, tokenizer.eos_token_id] if i is not None}))

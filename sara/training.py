@@ -1,0 +1,157 @@
+"""The training loop: select, collect, advantages, update, sync.
+
+Owns a training run's state and its one step. Returns numbers; recording them is `tasks`'.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from sara.advantages import ADVANTAGES
+from sara.allocation import Allocator, Limits
+from sara.collection import Collection, collect
+from sara.config import RunConfig
+from sara.datasets.base import Problem
+from sara.engines import make_engine
+from sara.engines.base import Sampling
+from sara.evaluation import Evaluation, evaluate
+from sara.learner import Learner, TrainingExample
+from sara.models import Policy
+from sara.rollouts import PromptPool, Rollout, RolloutSampler
+from sara.seeds import step_rng
+from sara.selection import Selector
+from sara.strategies import build_strategy, get_strategy
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """What one step did.
+
+    step         1, 2, ...
+    collection   what was drawn and what became of it
+    metrics      name -> value, under the names of the tracking contract
+    """
+
+    step: int
+    collection: Collection
+    metrics: dict[str, float]
+
+
+class Trainer:
+    """One training run: a policy, a pool of prompts and a strategy."""
+
+    def __init__(self, config: RunConfig, policy: Policy, train: Sequence[Problem], heldout: Sequence[Problem]):
+        self.config = config
+        self.policy = policy
+        self.step_count = 0
+        self.cumulative = {"cumulative/rollouts": 0.0, "cumulative/tokens": 0.0}
+        self.engine = make_engine(config.engine, policy)
+        sampling = Sampling(config.engine.temperature, config.engine.max_new_tokens)
+        pool = PromptPool(policy, train, sampling.max_new_tokens)
+        heldout_pool = PromptPool(policy, heldout, sampling.max_new_tokens)
+        self.sampler = RolloutSampler(self.engine, policy.tokenizer, pool, sampling, config.seed)
+        self.heldout = RolloutSampler(self.engine, policy.tokenizer, heldout_pool, sampling, config.evaluation.seed)
+        self.selector, self.allocator = _build_strategy(config, len(pool))
+        self.limits = Limits(
+            target=config.allocation.groups_per_step,
+            budget=config.allocation.budget,
+            max_rounds=config.allocation.max_rounds,
+        )
+        self.learner = Learner(policy.model, config.learner, config.engine.temperature)
+        self.estimate_advantages = ADVANTAGES[config.learner.advantage]
+
+    def step(self) -> StepReport:
+        """One optimizer cycle: collect, score, update, sync weights."""
+        self.step_count += 1
+        clock = Stopwatch()
+        with clock.phase("collect"):
+            collection = collect(
+                self.step_count,
+                self.selector,
+                self.allocator,
+                self.sampler,
+                self.limits,
+                self.config.seed,
+                max_redraws=self.config.allocation.max_redraws,
+            )
+            rollouts = self.sampler.take(collection.trained.tolist())
+        with clock.phase("update"):
+            examples = self._with_advantages(rollouts)
+            update = self.learner.update(examples, step_rng(self.config.seed, self.step_count, "minibatches"))
+        with clock.phase("sync"):
+            self.engine.sync_weights(self.policy.model.named_parameters())
+        return StepReport(self.step_count, collection, self._metrics(collection, update, clock))
+
+    def evaluate(self) -> Evaluation:
+        """Score the current policy on the held-out prompts."""
+        settings = self.config.evaluation
+        return evaluate(self.heldout, settings.k, settings.bootstrap, settings.seed)
+
+    def _with_advantages(self, rollouts: list[Rollout]) -> list[TrainingExample]:
+        if not rollouts:
+            return []
+        rewards = np.array([rollout.reward for rollout in rollouts], dtype=np.float64)  # (N,)
+        prompts = np.array([rollout.prompt for rollout in rollouts])  # (N,)
+        advantages = self.estimate_advantages(rewards, prompts)
+        return [TrainingExample(r, float(a)) for r, a in zip(rollouts, advantages, strict=True)]
+
+    def _metrics(self, collection: Collection, update: dict[str, float], clock: Stopwatch) -> dict[str, float]:
+        metrics = collection.metrics() | _reward_means(collection) | update | clock.metrics()
+        self.cumulative["cumulative/rollouts"] += metrics["rollouts/generated"]
+        self.cumulative["cumulative/tokens"] += metrics["tokens/generated"]
+        return metrics | self.cumulative
+
+
+def _reward_means(collection: Collection) -> dict[str, float]:
+    ledger = collection.ledger
+    is_trained = np.isin(ledger.prompts, collection.trained)
+    return {
+        "reward/mean": float(ledger.s.sum() / max(ledger.n.sum(), 1)),
+        "reward/trained_mean": float(ledger.s[is_trained].sum() / max(ledger.n[is_trained].sum(), 1)),
+    }
+
+
+def _build_strategy(config: RunConfig, num_prompts: int) -> tuple[Selector, Allocator]:
+    allocation, selection = config.allocation, config.selection
+    selector_options = {"uniform": {}, "dps": {
+        "decay": selection.decay,
+        "candidate_ratio": selection.candidate_ratio,
+        "groups_per_step": allocation.groups_per_step,
+    }}
+    allocator_options = {"fixed": {}, "ds": {"max_gen_batches": allocation.max_gen_batches}, "sara": {
+        name: getattr(allocation, name)
+        for name in ("tau_low", "probe", "increment", "alpha0", "beta0", "on_commit")
+    }}
+    strategy = get_strategy(config.strategy)
+    return build_strategy(
+        config.strategy,
+        num_prompts=num_prompts,
+        seed=config.seed,
+        k=allocation.k,
+        selector_options=selector_options[strategy.selector],
+        allocator_options=allocator_options[strategy.allocator],
+    )
+
+
+class Stopwatch:
+    """Wall time of a step and its phases, in seconds."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter()
+        self._phases: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self._phases[name] = self._phases.get(name, 0.0) + time.perf_counter() - start
+
+    def metrics(self) -> dict[str, float]:
+        """`time/<phase>_s` for each phase and `time/step_s` since the stopwatch was made."""
+        phases = {f"time/{name}_s": seconds for name, seconds in self._phases.items()}
+        return phases | {"time/step_s": time.perf_counter() - self._start}

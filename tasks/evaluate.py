@@ -1,0 +1,76 @@
+"""Prefect task: score a model on the held-out problems and record it in an MLflow run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import torch
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from sara.config import RunConfig
+from sara.datasets import load_prepared
+from sara.engines import make_engine
+from sara.engines.base import Sampling
+from sara.evaluation import Evaluation, evaluate
+from sara.models import load_policy
+from sara.rollouts import PromptPool, RolloutSampler
+from tasks.prepare import PreparedData
+from tasks.retries import is_worth_a_retry
+from tasks.tracking import connect
+
+
+@task(
+    name="evaluate",
+    tags=["gpu"],
+    retries=1,
+    retry_delay_seconds=10,
+    retry_condition_fn=is_worth_a_retry,
+    cache_policy=NO_CACHE,
+    task_run_name="evaluate {config.name} step {step}",
+)
+def evaluate_model(
+    config: RunConfig, data: PreparedData, mlflow_run_id: str, step: int, folder: Path
+) -> dict[str, float]:
+    """Score `config.model` and log the scores at `step` of an MLflow run, with every graded response.
+
+    returns   the scores, by metric name
+    """
+    torch.set_num_threads(config.training.threads or torch.get_num_threads())
+    _, problems = load_prepared(config.data, data.train_path, data.heldout_path)
+    policy = load_policy(config.model)
+    sampling = Sampling(config.engine.temperature, config.engine.max_new_tokens)
+    sampler = RolloutSampler(
+        make_engine(config.engine, policy),
+        policy.tokenizer,
+        PromptPool(policy, problems, sampling.max_new_tokens),
+        sampling,
+        config.evaluation.seed,
+    )
+    settings = config.evaluation
+    evaluation = evaluate(sampler, settings.k, settings.bootstrap, settings.seed)
+    responses = folder / f"responses-step{step}.jsonl"
+    write_responses(evaluation, problems, responses)
+    tracker = connect(config.tracking.uri, config.tracking.experiment)
+    with tracker.start_run(
+        name=config.name, run_id=mlflow_run_id, metrics_path=folder / "metrics.jsonl"
+    ) as run:
+        run.log(evaluation.metrics(), step=step)
+        run.log_artifact(responses, "evaluation")
+    return evaluation.metrics()
+
+
+def write_responses(evaluation: Evaluation, problems, path: Path) -> None:
+    """One JSON object a graded response: problem id, slot, reward, tokens, finish reason and text."""
+    with path.open("w", encoding="utf-8") as file:
+        for rollout in evaluation.rollouts:
+            row = {
+                "id": problems[rollout.prompt].id,
+                "slot": rollout.slot,
+                "reward": rollout.reward,
+                "tokens": len(rollout.completion.token_ids),
+                "finish_reason": rollout.completion.finish_reason,
+                "text": rollout.text,
+            }
+            file.write(json.dumps(row) + "\n")
