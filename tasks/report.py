@@ -9,6 +9,7 @@ from pathlib import Path
 
 from prefect import task
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
+from prefect.cache_policies import NO_CACHE
 from prefect.context import FlowRunContext
 
 from sara.reporting import (
@@ -36,7 +37,7 @@ def write_comparison_report(
     return comparison, page
 
 
-@task
+@task(cache_policy=NO_CACHE)
 def make_report(tracking_uri: str, experiment: str, out_dir: Path, run_id: str | None = None) -> Path:
     """Writes the report and returns its index.html; inside a flow run, the table becomes an artifact."""
     comparison, page = write_comparison_report(tracking_uri, experiment, out_dir, run_id)

@@ -68,21 +68,33 @@ class Tracker:
     ) -> Iterator["Run"]:
         """A run that ends FINISHED, FAILED (an error) or KILLED (interrupted or cancelled).
 
-        Nested `params` become dotted keys. `run_id` reopens a run: it keeps the parameters it was
+        Nested `params` become dotted keys. `run_id` resumes a run: it keeps the parameters it was
         started with, and is given what `metrics_path` holds and MLflow lacks.
         """
+        settings = flatten(params or {})
+        check_names(settings)
         with readable_errors(self.tracking_uri):
+            is_resumed = run_id is not None
             run_id = run_id or self._create(name, parent_run_id)
-            run = Run(self.client, run_id, self.tracking_uri, metrics_path)
+            run = Run(self.client, run_id, self.tracking_uri, metrics_path, is_resumed=is_resumed)
             self.client.update_run(run_id, status="RUNNING")
             run.set_tags(tags or {})
-            self._log_params(run_id, flatten(params or {}))
+            self._log_params(run_id, settings)
         try:
             yield run
         except BaseException as error:
             run.abort(error)
             raise
         run.finish()
+
+    @contextmanager
+    def attach(self, run_id: str, metrics_path: Path | None = None) -> Iterator["Run"]:
+        """An existing run to add to: whether it goes on, has finished or failed is not ours to change."""
+        run = Run(self.client, run_id, self.tracking_uri, metrics_path)
+        try:
+            yield run
+        finally:
+            run.close()
 
     def log_folder(self, run_id: str, folder: Path, artifact_path: str) -> None:
         """Adds the files of `folder` to a run, whatever its state."""
@@ -97,7 +109,6 @@ class Tracker:
         """MLflow refuses to change a parameter, so a reopened run keeps its own."""
         from mlflow.entities import Param
 
-        check_names(params)
         kept = self.client.get_run(run_id).data.params
         changed = sorted(key for key in params if key in kept and kept[key] != params[key])
         if changed:
@@ -111,7 +122,13 @@ class Run:
     """An open run. Values are written to the local file at once, and sent in batches."""
 
     def __init__(
-        self, client: "MlflowClient", run_id: str, tracking_uri: str, metrics_path: Path | None
+        self,
+        client: "MlflowClient",
+        run_id: str,
+        tracking_uri: str,
+        metrics_path: Path | None,
+        *,
+        is_resumed: bool = False,
     ) -> None:
         self.id = run_id
         self._client = client
@@ -120,7 +137,7 @@ class Run:
         self._unsent: list[Metric] = []
         self._flushed_at = time.monotonic()
         self._last_ms = 0
-        if metrics_path is not None and metrics_path.exists():
+        if is_resumed and metrics_path is not None and metrics_path.exists():
             self._catch_up(metrics_path)
         self._file = None if metrics_path is None else MetricsFile(metrics_path)
 
@@ -172,23 +189,27 @@ class Run:
             for chunk in _chunks(entries, MAX_BATCH_PARAMS):
                 self._client.log_batch(self.id, tags=chunk)
 
-    def finish(self) -> None:
-        """Sends the rest and marks the run FINISHED."""
-        self._close_file()
+    def close(self) -> None:
+        """Sends the rest; the run's status stays as it is."""
+        if self._file is not None:
+            self._file.close()
         try:
             self.flush()
-            with readable_errors(self._tracking_uri):
-                self._client.set_terminated(self.id, "FINISHED")
         except TrackingError as error:
             kept = f"; every value is in {self._metrics_path}" if self._metrics_path else ""
             raise TrackingError(f"{error}{kept}") from error
 
+    def finish(self) -> None:
+        """Sends the rest and marks the run FINISHED."""
+        self.close()
+        with readable_errors(self._tracking_uri):
+            self._client.set_terminated(self.id, "FINISHED")
+
     def abort(self, error: BaseException) -> None:
         """Marks the run FAILED or KILLED; trouble with MLflow here must not hide `error`."""
-        self._close_file()
         status = "FAILED" if isinstance(error, Exception) else "KILLED"
         try:
-            self.flush()
+            self.close()
             self.set_tags({"sara.error": f"{type(error).__name__}: {error}"})
             with readable_errors(self._tracking_uri):
                 self._client.set_terminated(self.id, status)
@@ -207,10 +228,6 @@ class Run:
         from mlflow.entities import Metric
 
         self._unsent += [Metric(name, value, time_ms, int(step)) for name, value in values.items()]
-
-    def _close_file(self) -> None:
-        if self._file is not None:
-            self._file.close()
 
 
 def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

@@ -123,7 +123,7 @@ def _check_server(tracking_uri: str) -> None:
         reason = getattr(error, "reason", error)
         raise TrackingError(
             f"tracking.uri = {tracking_uri}: no MLflow server answers there ({reason}); "
-            "start one with `make ui` or use sqlite:///runs/mlflow.db"
+            "start one with `make ui` or use sqlite:///outputs/mlflow.db"
         ) from None
 
 
@@ -132,7 +132,7 @@ def _unsupported(tracking_uri: str, scheme: str) -> str:
         why = "MLflow 3 no longer keeps runs in plain folders"
     else:
         why = f"{scheme!r} is not a store this project supports"
-    return f"tracking.uri = {tracking_uri}: {why}; use sqlite:///runs/mlflow.db or http://host:port"
+    return f"tracking.uri = {tracking_uri}: {why}; use sqlite:///outputs/mlflow.db or http://host:port"
 
 
 @contextmanager

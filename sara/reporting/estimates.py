@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, variance
 
-from scipy.stats import t as student_t
+from scipy.special import stdtrit
 
 from sara.reporting.comparison import Comparison, TrainingRun
 
@@ -35,7 +35,7 @@ class SeedSpread:
     def half_width(self, seeds: int) -> float:
         if not self.freedom or seeds < 1:
             return 0.0
-        return float(student_t.ppf(0.975, self.freedom)) * self.deviation / math.sqrt(seeds)
+        return float(stdtrit(self.freedom, 0.975)) * self.deviation / math.sqrt(seeds)
 
 
 def last_step(runs: Sequence[TrainingRun], metric: str) -> int | None:

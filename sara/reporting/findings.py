@@ -20,13 +20,18 @@ def findings(comparison: Comparison) -> list[str]:
     reference = rows[REFERENCE]
     costs = [_cost(row, reference) for row in subjects]
     scores = [_score(row, reference) for row in subjects]
-    return [sentence for sentence in costs + scores if sentence]
+    return [s for s in costs + scores if s] or ["No strategy has finished a step that DS finished too."]
 
 
 def notes(comparison: Comparison) -> list[str]:
     """The table's caption: how to read it, and what is missing or uneven in this comparison."""
     rows = [row for row in summary_table(comparison) if row.strategy != "base"]
-    said = [_on_seeds(comparison), _on_reference(comparison, rows), *_on_unevenness(comparison, rows)]
+    said = [
+        _on_k(comparison),
+        _on_seeds(comparison),
+        _on_reference(comparison, rows),
+        *_on_unevenness(comparison, rows),
+    ]
     return [sentence for sentence in said if sentence]
 
 
@@ -88,6 +93,11 @@ def _without_reference(rows: Sequence[Row]) -> str:
         return missing + "."
     best = max(scored, key=lambda row: row.accuracy.value)
     return f"{missing}; {best.label} has the highest held-out accuracy, {best.accuracy.value:.1%}."
+
+
+def _on_k(comparison: Comparison) -> str:
+    k = comparison.params.get("evaluation.k")
+    return f"avg@k and pass@k: k = {k}." if k else ""
 
 
 def _on_seeds(comparison: Comparison) -> str:

@@ -17,6 +17,13 @@ def count(number: float | None) -> str:
     return f"{number:.0f}"
 
 
+def tick(number: float) -> str:
+    """As `count`, without zeros that say nothing: 2.5k rather than 2.50k."""
+    written = count(number)
+    digits, suffix = written.rstrip("kMG"), written[len(written.rstrip("kMG")) :]
+    return (digits.rstrip("0").rstrip(".") if "." in digits else digits) + suffix
+
+
 def steps(number: float | None) -> str:
     return NOTHING if number is None else f"{number:.1f}".removesuffix(".0")
 

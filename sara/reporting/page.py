@@ -2,16 +2,17 @@
 
 import base64
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from sara.reporting.comparison import Comparison, label
-from sara.reporting.figures import PLATES, Plate, png
 from sara.reporting.findings import findings, notes
+from sara.reporting.plates import PLATES, Plate, png
 from sara.reporting.style import DARK, LIGHT
 from sara.reporting.summary import summary_table
-from sara.reporting.tables import COLUMNS
+from sara.reporting.tables import COLUMNS, column_groups
 
 PAGE = "index.html"
 _OURS = {PAGE} | {f"{plate.slug}.png" for plate in PLATES}
@@ -46,29 +47,41 @@ def render_page(comparison: Comparison, plates: list[dict[str, str]]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    said = findings(comparison)
+    said, shown = findings(comparison), comparison.strategies()
     return environment.get_template("report.html.j2").render(
         comparison=comparison,
         columns=COLUMNS,
+        column_groups=column_groups(),
+        colours=[(s, LIGHT.strategy(s, shown), DARK.strategy(s, shown)) for s in shown],
         rows=summary_table(comparison),
         headline=said[0],
         findings=said[1:],
         notes=notes(comparison),
         plates=plates,
-        runs=[(label(s), [run.seed for run in comparison.of(s)]) for s in comparison.strategies()],
+        runs=[(label(s), [run.seed for run in comparison.of(s)]) for s in shown],
+        settings=grouped_settings(comparison.params),
     )
 
 
+def grouped_settings(params: Mapping[str, str]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Dotted keys by their first part: [("optimizer", [("lr", "1e-06")])]; undotted ones under ''."""
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for key in sorted(params):
+        head, dot, rest = key.partition(".")
+        groups.setdefault(head if dot else "", []).append((rest if dot else key, params[key]))
+    return sorted(groups.items())
+
+
 def _draw(plate: Plate, comparison: Comparison, folder: Path) -> dict[str, str] | None:
-    light = png(plate.draw, comparison, LIGHT)
+    light = png(plate, comparison, LIGHT)
     if not light:
         return None
     (folder / f"{plate.slug}.png").write_bytes(light)
-    dark = png(plate.draw, comparison, DARK)
+    dark = png(plate, comparison, DARK)
     return {
         "slug": plate.slug,
         "title": plate.title,
-        "reading": plate.reading,
+        "reading": plate.reading(comparison),
         "light": _embedded(light),
         "dark": _embedded(dark),
     }

@@ -15,13 +15,15 @@ _SPARE = ("#999933", "#882255", "#44AA99", "#AA4499", "#117733", "#661100")
 
 @dataclass(frozen=True)
 class Scheme:
-    """Colours of one scheme: `paper` behind, `ink` for text, `quiet` for axes, `faint` for grids."""
+    """Colours of one scheme: `paper` behind, `ink` for text, `quiet` for axes, `faint` for grids,
+    `trace` for lines in the background."""
 
     name: str
     paper: str
     ink: str
     quiet: str
     faint: str
+    trace: str
     strategies: dict[str, str]
     fates: dict[str, str]
 
@@ -38,7 +40,8 @@ LIGHT = Scheme(
     paper="#ffffff",
     ink="#1c1c1a",
     quiet="#6b6a66",
-    faint="#e6e4de",
+    faint="#ebe9e4",
+    trace="#cfccc4",
     strategies={
         "uniform": "#7d7b76",
         "ds": "#0072b2",
@@ -61,7 +64,8 @@ DARK = Scheme(
     paper="#161615",
     ink="#eceae4",
     quiet="#a09e97",
-    faint="#32312e",
+    faint="#2c2b29",
+    trace="#4a4945",
     strategies={
         "uniform": "#a5a39c",
         "ds": "#4a9fe0",

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from rich import box
 from rich.console import Console
@@ -17,26 +18,47 @@ TEXT_WIDTH = 100
 
 @dataclass(frozen=True)
 class Column:
-    """`cell` writes the figure, `detail` its interval, which narrow tables show for one column only."""
+    """`title` names it alone, `narrow` in a terminal, `group` and `head` where headings have two levels.
+
+    `cell` writes the figure, `detail` its interval, which narrow tables show for one column only.
+    """
 
     title: str
     narrow: str
+    group: str
+    head: str
     cell: Callable[[Row], str]
     detail: Callable[[Row], str] | None = None
     has_narrow_detail: bool = False
 
 
 COLUMNS = (
-    Column("strategy", "strategy", lambda row: row.label),
-    Column("seeds", "seeds", lambda row: str(row.seeds) if row.seeds else ""),
-    Column("steps", "steps", lambda row: _trained(row, formats.steps(row.steps))),
-    Column("rollouts", "rollouts", lambda row: _trained(row, formats.count(row.rollouts))),
-    Column("rollouts, % of DS", "% of\nDS", lambda row: _trained(row, formats.percent(row.rollouts_pct))),
-    Column("tokens", "tokens", lambda row: _trained(row, formats.count(row.tokens))),
-    Column("tokens, % of DS", "% of\nDS", lambda row: _trained(row, formats.percent(row.tokens_pct))),
+    Column("strategy", "strategy", "", "strategy", lambda row: row.label),
+    Column("seeds", "seeds", "", "seeds", lambda row: str(row.seeds) if row.seeds else ""),
+    Column("steps", "steps", "", "steps", lambda row: _trained(row, formats.steps(row.steps))),
+    Column(
+        "rollouts", "rollouts", "rollouts", "total", lambda row: _trained(row, formats.count(row.rollouts))
+    ),
+    Column(
+        "rollouts, % of DS",
+        "% of\nDS",
+        "rollouts",
+        "% of DS",
+        lambda row: _trained(row, formats.percent(row.rollouts_pct)),
+    ),
+    Column("tokens", "tokens", "tokens", "total", lambda row: _trained(row, formats.count(row.tokens))),
+    Column(
+        "tokens, % of DS",
+        "% of\nDS",
+        "tokens",
+        "% of DS",
+        lambda row: _trained(row, formats.percent(row.tokens_pct)),
+    ),
     Column(
         "accuracy, avg@k %",
         "accuracy\navg@k %",
+        "held-out score, %",
+        "avg@k",
         lambda row: formats.score(row.accuracy),
         lambda row: formats.interval(row.accuracy),
         has_narrow_detail=True,
@@ -44,14 +66,41 @@ COLUMNS = (
     Column(
         "pass@k, %",
         "pass\n@k %",
+        "held-out score, %",
+        "pass@k",
         lambda row: formats.score(row.pass_at_k),
         lambda row: formats.interval(row.pass_at_k),
     ),
-    Column("gain, points", "gain", lambda row: _trained(row, formats.points(row.gain))),
-    Column("effective groups", "eff.\nshare", lambda row: _trained(row, formats.share(row.effective_share))),
-    Column("rounds a step", "rounds\n/ step", lambda row: _trained(row, formats.rounds(row.rounds))),
-    Column("time", "time", lambda row: _trained(row, formats.duration(row.wall_s))),
+    Column(
+        "gain, points",
+        "gain",
+        "held-out score, %",
+        "gain",
+        lambda row: _trained(row, formats.points(row.gain)),
+    ),
+    Column(
+        "effective groups",
+        "eff.\nshare",
+        "",
+        "effective groups",
+        lambda row: _trained(row, formats.share(row.effective_share)),
+    ),
+    Column(
+        "rounds a step",
+        "rounds\n/ step",
+        "",
+        "rounds a step",
+        lambda row: _trained(row, formats.rounds(row.rounds)),
+    ),
+    Column("time", "time", "", "time", lambda row: _trained(row, formats.duration(row.wall_s))),
 )
+
+
+def column_groups() -> list[tuple[str, int]]:
+    """The upper level of headings, left to right: a heading (may be empty) and how many columns it spans."""
+    return [
+        (group, len(list(members))) for group, members in groupby(COLUMNS, key=lambda column: column.group)
+    ]
 
 
 def render_text(rows: Sequence[Row], *, is_terminal: bool = False) -> str:
