@@ -26,13 +26,27 @@ class SequentialAllocator(Allocator):
     alpha0, beta0  Beta prior of a prompt's success rate
     on_commit      "fill": draw the missing k - n in the next round, so every trained group has exactly k;
                    "stop": train on the rollouts seen so far
-    margin         how many standard deviations above the shortfall the expected number of commits is put when
-                   prompts are opened for a target: more surplus against fewer rounds
+    margin         with a target, prompts are opened so that the commits expected of them exceed the shortfall
+                   by this many standard deviations; 0 opens just what the shortfall needs on average
     memory         share of the commit counts kept from one step to the next, in [0, 1]
 
     With a budget every open prompt holds what it may still need up to k in reserve, so nothing is opened that
     could not be finished. In fill mode the last round that `max_rounds` allows draws all that is missing, so
     that no group ends up shorter than k.
+
+    The margin trades rounds for rollouts. B = 16, k = 8, rates from Beta(0.1, 0.3), 100,000 prompts, 2000 steps,
+    other values as default (`test_margin_trades_rounds_for_rollouts` measures three of the rows again):
+
+        margin   rollouts per trained group   of DS   rounds   steps of 2 to 4 rounds   surplus groups
+        (DS)            33.3                   1.00     4.2            69%                    2.0
+        -1.0            25.1                   0.75     4.2            64%                    0.6
+        -0.5            25.8                   0.77     3.3            83%                    1.1
+         0.0            26.8                   0.80     2.7            95%                    2.0
+         0.5            28.4                   0.85     2.4            99%                    3.2
+         1.0            30.4                   0.91     2.1           100%                    4.7
+
+    Without overshoot the exact costs are 24.5 and, for DS, 29.6 (17% less): DS overshoots by whole groups, SARA
+    by probes.
     """
 
     def __init__(
@@ -44,7 +58,7 @@ class SequentialAllocator(Allocator):
         alpha0: float = 1.0,
         beta0: float = 1.0,
         on_commit: Literal["fill", "stop"] = "fill",
-        margin: float = 0.5,
+        margin: float = 0.0,
         memory: float = 0.8,
     ) -> None:
         super().__init__(k, alpha0, beta0)
