@@ -63,9 +63,7 @@ class DPSBeliefs:
         A prompt not seen moves too: its belief goes one transition ahead and its counts fade to the prior.
         """
         prompts, states = self._checked(prompts, states)
-        joint = (
-            states[:, :, None] * self.mu_post[prompts][:, None, :] * self._transitions(prompts)
-        )  # (O, to, from)
+        joint = states[:, :, None] * self.mu_post[prompts][:, None, :] * self._transitions(prompts)  # (O, to, from)
         joint /= joint.sum(axis=(1, 2), keepdims=True)
         self.alpha *= self.decay
         self.alpha += (1 - self.decay) * self.prior
@@ -87,18 +85,12 @@ class DPSBeliefs:
         alpha = self.alpha[prompts]
         return alpha / alpha.sum(axis=1, keepdims=True)
 
-    def _checked(
-        self, prompts: ArrayLike, states: ArrayLike
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def _checked(self, prompts: ArrayLike, states: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         prompts, states = np.asarray(prompts).reshape(-1), np.asarray(states, dtype=np.float64)
         if prompts.size and (prompts.min() < 0 or prompts.max() >= len(self.mu_post)):
-            raise ValueError(
-                f"prompts from {prompts.min()} to {prompts.max()}; expected 0 to {len(self.mu_post) - 1}"
-            )
+            raise ValueError(f"prompts from {prompts.min()} to {prompts.max()}; expected 0 to {len(self.mu_post) - 1}")
         if states.shape != (prompts.size, 3):
-            raise ValueError(
-                f"{prompts.size} prompts with observations of shape {states.shape}; expected one each"
-            )
+            raise ValueError(f"{prompts.size} prompts with observations of shape {states.shape}; expected one each")
         if np.unique(prompts).size < prompts.size:
             raise ValueError("a prompt is observed twice in one step; expected each at most once")
         if states.size and not (states.min() >= 0 and np.allclose(states.sum(axis=1), 1)):
@@ -121,7 +113,7 @@ class DPSSelector(Selector):
         num_prompts: int,
         seed: int,
         decay: float = 0.7,
-        candidate_ratio: int = 4,
+        candidate_ratio: int = 16,
         groups_per_step: int | None = None,
         prior: float = 1.0,
     ) -> None:
