@@ -100,11 +100,7 @@ class StepCollection:
         """
         if self._pending.size or self._outcome is not None:
             return self._pending
-        counts = (
-            np.zeros(len(self.ledger), dtype=np.int64)
-            if self._is_out_of_rounds
-            else self._open_and_allocate()
-        )
+        counts = np.zeros(len(self.ledger), dtype=np.int64) if self._is_out_of_rounds else self._open_and_allocate()
         if counts.any():
             self._issue(counts)
         else:
@@ -122,9 +118,11 @@ class StepCollection:
             self._drop_surplus()
 
     def finish(self) -> Collection:
-        """Close the step: selector and allocator learn from it. Raises ValueError while draws remain."""
+        """Close the step, once: selector and allocator learn from it. Raises ValueError while draws remain."""
+        assert not self._is_finished, "finish() was called twice"
         if self.next_round().size:
             raise ValueError(f"step {self.step} is not over: {self._pending.size} draws are pending")
+        self._is_finished = True
         ledger = self.ledger
         ledger.fate[ledger.fate == Fate.OPEN] = Fate.UNFINISHED
         self.allocator.end_step(ledger)
@@ -143,7 +141,7 @@ class StepCollection:
         self.ledger = Ledger()
         self._rows = np.empty(0, dtype=np.int64)  # (N,) ledger row of each pending draw
         self._pending = Draws(self._rows, self._rows, self._rows)
-        self._is_pool_exhausted = False
+        self._is_pool_exhausted = self._is_finished = False
         self._outcome: StepOutcome | None = None
 
     def _open_and_allocate(self) -> NDArray[np.int64]:
@@ -172,14 +170,19 @@ class StepCollection:
         self.ledger.spent += again.size
 
     def _drop_surplus(self) -> None:
-        """Keep the target in a seeded order, groups that are complete before those still to be filled."""
-        committed = np.flatnonzero(self.ledger.fate == Fate.COMMITTED)
-        if self.limits.target is None or committed.size <= self.limits.target:
+        """Keep the target in a seeded order, groups that are complete before those still to be filled.
+
+        Surplus of earlier rounds is ranked again: it is wanted if a group kept then has become UNSCORABLE since.
+        """
+        ledger, target = self.ledger, self.limits.target
+        if target is None:
             return
-        is_unfilled = self.allocator.outstanding(self.ledger)[committed] > 0
-        priorities = prompt_priorities(self.seed, self.step, self.ledger.prompts[committed])
+        ledger.fate[ledger.fate == Fate.SURPLUS] = Fate.COMMITTED
+        committed = np.flatnonzero(ledger.fate == Fate.COMMITTED)
+        is_unfilled = self.allocator.outstanding(ledger)[committed] > 0
+        priorities = prompt_priorities(self.seed, self.step, ledger.prompts[committed])
         best_first = committed[np.lexsort((priorities, is_unfilled))]
-        self.ledger.fate[best_first[self.limits.target :]] = Fate.SURPLUS
+        ledger.fate[best_first[target:]] = Fate.SURPLUS
 
     @property
     def _is_out_of_rounds(self) -> bool:
@@ -274,9 +277,7 @@ class Collection:
 def _checked(outcomes: Outcomes, count: int) -> Outcomes:
     rewards, tokens = np.asarray(outcomes.rewards), np.asarray(outcomes.tokens)
     if rewards.shape != (count,) or tokens.shape != (count,):
-        raise ValueError(
-            f"outcomes of shapes {rewards.shape} and {tokens.shape}; expected ({count},), one a draw"
-        )
+        raise ValueError(f"outcomes of shapes {rewards.shape} and {tokens.shape}; expected ({count},), one a draw")
     is_known = (rewards == 1) | (rewards == 0) | (rewards == MISSING)
     if not is_known.all():
         raise ValueError(f"reward {rewards[~is_known][0]}; expected 1, 0 or {MISSING} for missing")

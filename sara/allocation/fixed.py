@@ -18,9 +18,7 @@ class FixedAllocator(Allocator):
     def num_to_open(self, ledger: Ledger, limits: Limits) -> int:
         if len(ledger):
             return 0
-        wanted = [
-            count for count in (limits.target, self.num_affordable(ledger, limits)) if count is not None
-        ]
+        wanted = [count for count in (limits.target, self.num_affordable(ledger, limits)) if count is not None]
         return min(wanted)
 
     def allocate(self, ledger: Ledger, limits: Limits) -> NDArray[np.int64]:

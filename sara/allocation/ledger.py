@@ -15,7 +15,7 @@ MISSING = -1  # the reward of a rollout that could not be scored: never a failur
 
 
 class Fate(IntEnum):
-    """What became of an opened prompt. All but OPEN and COMMITTED are final."""
+    """What became of an opened prompt. Only OPEN, COMMITTED and SURPLUS may still change."""
 
     OPEN = 0  # may still be given rollouts
     COMMITTED = 1  # to be trained on

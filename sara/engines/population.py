@@ -36,22 +36,14 @@ class PopulationSource:
     ) -> None:
         self.run_seed = int(run_seed)
         self.success_rates = _table("success_rates", success_rates, 0, 1)
-        self.tokens_right = np.broadcast_to(
-            _table("tokens_right", tokens_right, 1, np.inf), self.success_rates.shape
-        )
-        self.tokens_wrong = np.broadcast_to(
-            _table("tokens_wrong", tokens_wrong, 1, np.inf), self.success_rates.shape
-        )
+        self.tokens_right = np.broadcast_to(_table("tokens_right", tokens_right, 1, np.inf), self.success_rates.shape)
+        self.tokens_wrong = np.broadcast_to(_table("tokens_wrong", tokens_wrong, 1, np.inf), self.success_rates.shape)
         self.missing_rate = float(_table("missing_rate", missing_rate, 0, 1))
 
     @classmethod
-    def from_beta(
-        cls, num_prompts: int, alpha: float, beta: float, run_seed: int, **options
-    ) -> PopulationSource:
+    def from_beta(cls, num_prompts: int, alpha: float, beta: float, run_seed: int, **options) -> PopulationSource:
         """Success rates drawn from Beta(alpha, beta) with `run_seed`."""
-        return cls(
-            step_rng(run_seed, 0, "population: rates").beta(alpha, beta, num_prompts), run_seed, **options
-        )
+        return cls(step_rng(run_seed, 0, "population: rates").beta(alpha, beta, num_prompts), run_seed, **options)
 
     def draw(self, step: int, draws: Draws) -> Outcomes:
         seeds = rollout_seeds(self.run_seed, step, draws.prompts, draws.slots, draws.attempts)
