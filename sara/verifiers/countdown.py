@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from fractions import Fraction
+from numbers import Integral
 
 from sara.verifiers.base import Verdict
 
@@ -28,7 +29,7 @@ def verify_countdown(response: str, numbers: Sequence[int], target: int) -> Verd
     response   any text; what stands before the last `</think>` is not looked at
     numbers    the available integers >= 0; each must be used exactly once
     target     the integer to reach, compared exactly (no tolerance)
-    returns    RIGHT or WRONG; UNSCORABLE only if `numbers` or `target` are not integers or are empty
+    returns    RIGHT or WRONG; UNSCORABLE only for a faulty reference: no numbers, a negative one, or what is no integer
     """
     if not _is_scorable(numbers, target):
         return Verdict.UNSCORABLE
@@ -48,17 +49,20 @@ def extract_answer(response: str) -> str | None:
 
     A `<think>` that is still open means that the reasoning was cut off: there is no answer.
     """
-    after_thinking = response[response.rfind("</think>") + len("</think>") :] if "</think>" in response else response
-    end = after_thinking.rfind("</answer>")
-    start = after_thinking.rfind("<answer>", 0, max(end, 0))
-    if end < 0 or start < 0 or "<think>" in after_thinking:
+    said = response.rpartition("</think>")[2]
+    _, opening, inside = said.rpartition("</answer>")[0].rpartition("<answer>")
+    if not opening or "<think>" in said:
         return None
-    return after_thinking[start + len("<answer>") : end].strip()
+    return inside.partition("</answer>")[0].strip()
 
 
-def _is_scorable(numbers: Sequence[int], target: int) -> bool:
-    values = [*numbers, target]
-    return len(values) > 1 and all(isinstance(value, int) and not isinstance(value, bool) for value in values)
+def _is_scorable(numbers: object, target: object) -> bool:
+    try:
+        available = list(numbers)
+    except TypeError:
+        return False
+    is_integral = all(isinstance(value, Integral) and not isinstance(value, bool) for value in [*available, target])
+    return bool(available) and is_integral and min(available) >= 0
 
 
 class _Parser:
