@@ -75,7 +75,10 @@ def train(overrides: Overrides = None, config: ConfigOption = None, verbose: Ver
 
 @app.command()
 def evaluate(
-    overrides: Overrides = None, config: ConfigOption = None, as_json: AsJson = False, verbose: Verbose = False
+    overrides: Overrides = None,
+    config: ConfigOption = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
 ) -> None:
     """Score a model on held-out problems: model.path=outputs/run/training/model."""
     from sara.config import RunConfig
@@ -99,7 +102,9 @@ def evaluate(
 def report(
     overrides: Overrides = None,
     config: ConfigOption = None,
-    run: Annotated[str | None, typer.Option("--run", help="MLflow run id of a comparison; the newest if left out")] = None,
+    run: Annotated[
+        str | None, typer.Option("--run", help="MLflow run id of a comparison; the newest if left out")
+    ] = None,
     out: Annotated[Path, typer.Option("--out", help="Folder to write the report to")] = Path("outputs/report"),
     as_json: AsJson = False,
 ) -> None:
@@ -124,9 +129,11 @@ def pretrain(
 ) -> None:
     """Make the built-in model: train a small decoder on Countdown search traces."""
     set_up_environment()
-    from flows.pretrain import pretrain_model
+    from sara.builtin.pretraining import PretrainingRecipe
+    from tasks.pretrain import make_builtin_model
 
-    pretrain_model(out, batches, seed)
+    folder = make_builtin_model(out, PretrainingRecipe(batches=batches, seed=seed))
+    _say(f"model    {folder}", f"card     {folder / 'README.md'}")
 
 
 @app.command()

@@ -38,8 +38,12 @@ def compare(config: CompareConfig) -> ComparisonResult:
             for run in config.runs():
                 run = run.in_folder(folder)
                 trained = train(run, data, mlflow_run_id)
-                evaluate_model(run.with_model(trained.model_path), data, trained.mlflow_run_id, trained.steps, trained.folder)
-        report = make_report(
-            config.tracking.uri, config.tracking.experiment, folder / "report", mlflow_run_id
-        )
+                evaluate_model(
+                    run.with_model(trained.model_path),
+                    data,
+                    trained.mlflow_run_id,
+                    trained.steps,
+                    trained.folder,
+                )
+        report = make_report(config.tracking.uri, config.tracking.experiment, folder / "report", mlflow_run_id)
     return ComparisonResult(folder=folder, report=report, mlflow_run_id=mlflow_run_id)

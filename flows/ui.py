@@ -19,7 +19,9 @@ def serve(tracking_uri: str, mlflow_port: int, prefect_port: int) -> None:
     """
     for name, port in (("mlflow-port", mlflow_port), ("prefect-port", prefect_port)):
         _require_free(name, port)
-    servers = [_start([sys.executable, "-m", "prefect", "server", "start", "--host", HOST, "--port", str(prefect_port)])]
+    servers = [
+        _start([sys.executable, "-m", "prefect", "server", "start", "--host", HOST, "--port", str(prefect_port)])
+    ]
     mlflow_page = tracking_uri
     if not tracking_uri.startswith("http"):
         mlflow_page = f"http://{HOST}:{mlflow_port}"

@@ -7,9 +7,18 @@ Owns the fields, their meaning and the checks between them. Reading files and ov
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PositiveFloat,
+    PositiveInt,
+    model_validator,
+)
 
 from sara.strategies import STRATEGIES, get_strategy
 
@@ -23,9 +32,14 @@ def _is_strategy(name: str) -> str:
     return name
 
 
+def _one_or_more(value: Any) -> Any:
+    """A single strategy or seed stands for a list of one."""
+    return (value,) if isinstance(value, (str, int)) else value
+
+
 def _is_range(pair: tuple[int, int]) -> tuple[int, int]:
     if pair[0] > pair[1]:
-        raise ValueError(f"expected [smallest, largest], got {list(pair)}")
+        raise ValueError("expected [smallest, largest]")
     return pair
 
 
@@ -58,7 +72,9 @@ class DataConfig(Section):
     heldout_size: PositiveInt = Field(256, description="Held-out prompts")
     seed: NonNegativeInt = Field(0, description="Seed of the generated problems, apart from the seeds of training")
     sizes: dict[Annotated[int, Field(ge=2, le=8)], PositiveFloat] = Field(
-        {2: 1.0, 3: 1.0, 4: 1.0}, min_length=1, description="Countdown: how many numbers -> weight in the pool"
+        {2: 1.0, 3: 1.0, 4: 1.0},
+        min_length=1,
+        description="Countdown: how many numbers -> weight in the pool",
     )
     number_range: IntegerRange = Field((1, 13), description="Countdown: smallest and largest number")
     target_range: IntegerRange = Field((1, 99), description="Countdown: smallest and largest target")
@@ -82,7 +98,9 @@ class AllocationConfig(Section):
     increment: PositiveInt = Field(4, description="SARA: rollouts in a prompt's later rounds")
     alpha0: PositiveFloat = Field(1.0, description="SARA: prior Beta(alpha0, beta0) over a prompt's success rate")
     beta0: PositiveFloat = Field(1.0, description="SARA: prior Beta(alpha0, beta0) over a prompt's success rate")
-    on_commit: Literal["fill", "stop"] = Field("fill", description="Draw a committed group up to k, or train on it as is")
+    on_commit: Literal["fill", "stop"] = Field(
+        "fill", description="Draw a committed group up to k, or train on it as is"
+    )
     budget: PositiveInt | None = Field(None, description="Hard cap on a step's rollouts; none if not set")
     max_rounds: PositiveInt = Field(64, description="Rounds after which a step ends with what it has")
     max_gen_batches: PositiveInt = Field(20, description="DS: chunks of groups_per_step prompts in a step at most")
@@ -91,7 +109,7 @@ class AllocationConfig(Section):
     @model_validator(mode="after")
     def _probe_fits(self):
         if self.probe > self.k:
-            raise ValueError(f"probe = {self.probe}; expected at most k = {self.k}")
+            raise ValueError(f"allocation.probe = {self.probe}; expected at most k = {self.k}")
         return self
 
 
@@ -117,7 +135,9 @@ class LearnerConfig(Section):
     clip_low: Share = Field(0.2, description="The ratio is clipped below at 1 - clip_low")
     clip_high: PositiveFloat = Field(0.28, description="The ratio is clipped above at 1 + clip_high")
     dual_clip: Annotated[float, Field(gt=1)] | None = Field(3.0, description="Bound on the loss of negative advantages")
-    updates_per_step: PositiveInt = Field(1, description="Optimizer updates made of each batch, over parts of its groups")
+    updates_per_step: PositiveInt = Field(
+        1, description="Optimizer updates made of each batch, over parts of its groups"
+    )
     micro_batch_tokens: PositiveInt = Field(16384, description="Padded tokens in one forward and backward pass")
 
 
@@ -134,7 +154,9 @@ class EvaluationConfig(Section):
 
     k: PositiveInt = Field(8, description="Rollouts for each held-out prompt: avg@k and pass@k")
     bootstrap: PositiveInt = Field(2000, description="Bootstrap draws over prompts behind the 95% interval")
-    seed: NonNegativeInt = Field(1234, description="Seed of the evaluation's rollouts, the same for every strategy and step")
+    seed: NonNegativeInt = Field(
+        1234, description="Seed of the evaluation's rollouts, the same for every strategy and step"
+    )
 
 
 class TrackingConfig(Section):
@@ -182,10 +204,12 @@ class RunConfig(Section):
 class CompareConfig(RunConfig):
     """Several strategies and seeds on the same model and problems."""
 
-    strategies: tuple[StrategyName, ...] = Field(
+    strategies: Annotated[tuple[StrategyName, ...], BeforeValidator(_one_or_more)] = Field(
         ("uniform", "ds", "dps", "sara", "sara+dps"), min_length=1, description="Strategies to compare"
     )
-    seeds: tuple[NonNegativeInt, ...] = Field((0,), min_length=1, description="Seeds to train each strategy with")
+    seeds: Annotated[tuple[NonNegativeInt, ...], BeforeValidator(_one_or_more)] = Field(
+        (0,), min_length=1, description="Seeds to train each strategy with"
+    )
 
     def run(self, strategy: str, seed: int) -> RunConfig:
         """Configuration of one of its training runs."""

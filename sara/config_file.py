@@ -71,14 +71,19 @@ def _one_line(error: ValidationError, kind: type[BaseModel], source: str, origin
     first, *others = error.errors()
     location = [str(part) for part in first["loc"]]
     dotted = ".".join(location)
-    where = next((origin for key, origin in origins.items() if dotted.startswith(key)), source)
+    where = next((origin for key, origin in origins.items() if _is_related(dotted, key)), source)
     more = f" (and {len(others)} more)" if others else ""
     if first["type"] == "extra_forbidden":
         return f"{where}: unknown key {dotted}; {_nearest(location, kind)}{more}"
     reason = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "value_error":
-        return f"{where}: {dotted + ': ' if dotted else ''}{reason}{more}"
+    if first["type"] == "value_error" and not reason.startswith("expected"):
+        return f"{where}: {reason}{more}"
     return f"{where}: {dotted} = {_shown(first['input'])}; {_expectation(first, reason, kind)}{more}"
+
+
+def _is_related(dotted: str, override: str) -> bool:
+    """Whether an error at `dotted` may come of an override: of the key itself, of a part or of the whole of it."""
+    return f"{dotted}.".startswith(f"{override}.") or f"{override}.".startswith(f"{dotted}.")
 
 
 def _expectation(first: dict[str, Any], reason: str, kind: type[BaseModel]) -> str:

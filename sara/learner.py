@@ -68,7 +68,11 @@ class Learner:
         self.schedule.step()
         self.model.eval()
         means = {name: float(np.mean([total[name] for total in totals])) for name in totals[0]}
-        return means | {"updates": float(len(totals)), "skipped_updates": 0.0, "lr": self.schedule.get_last_lr()[0]}
+        return means | {
+            "updates": float(len(totals)),
+            "skipped_updates": 0.0,
+            "lr": self.schedule.get_last_lr()[0],
+        }
 
     def state_dict(self) -> dict:
         """Optimizer and schedule; the weights are the model's own."""
@@ -162,9 +166,7 @@ def _micro_batches(examples: Sequence[TrainingExample], max_tokens: int) -> Iter
         yield part
 
 
-def _split_by_group(
-    examples: Sequence[TrainingExample], parts: int, rng: np.random.Generator
-) -> Iterator[list[int]]:
+def _split_by_group(examples: Sequence[TrainingExample], parts: int, rng: np.random.Generator) -> Iterator[list[int]]:
     """Indices of the examples of each part; groups stay whole and are dealt in a seeded order."""
     prompts = np.array([example.rollout.prompt for example in examples])
     for groups in np.array_split(rng.permutation(np.unique(prompts)), parts):

@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.utils.logging import disable_progress_bar
 
 from sara.builtin import WEIGHTS_DIR
 from sara.config import ModelConfig
@@ -37,6 +44,7 @@ def load_policy(config: ModelConfig) -> Policy:
     Raises ValueError if the path is neither a model's folder nor a name that the hub (or its local cache) has.
     """
     reader = load_reader(config)
+    disable_progress_bar()  # a run loads its model several times; the bars would break into ours
     try:
         model = AutoModelForCausalLM.from_pretrained(_source(config), dtype=getattr(torch, config.dtype))
     except (OSError, ValueError) as error:
@@ -57,6 +65,7 @@ def load_reader(config: ModelConfig) -> Reader:
 
 def save_policy(policy: Policy, folder: Path) -> None:
     """Write weights (safetensors) and tokenizer so that `load_policy` reads them back."""
+    disable_progress_bar()
     policy.model.save_pretrained(folder)
     policy.tokenizer.save_pretrained(folder)
 

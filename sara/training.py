@@ -118,15 +118,22 @@ def _reward_means(collection: Collection) -> dict[str, float]:
 
 def _build_strategy(config: RunConfig, num_prompts: int) -> tuple[Selector, Allocator]:
     allocation, selection = config.allocation, config.selection
-    selector_options = {"uniform": {}, "dps": {
-        "decay": selection.decay,
-        "candidate_ratio": selection.candidate_ratio,
-        "groups_per_step": allocation.groups_per_step,
-    }}
-    allocator_options = {"fixed": {}, "ds": {"max_gen_batches": allocation.max_gen_batches}, "sara": {
-        name: getattr(allocation, name)
-        for name in ("tau_low", "probe", "increment", "alpha0", "beta0", "on_commit")
-    }}
+    selector_options = {
+        "uniform": {},
+        "dps": {
+            "decay": selection.decay,
+            "candidate_ratio": selection.candidate_ratio,
+            "groups_per_step": allocation.groups_per_step,
+        },
+    }
+    allocator_options = {
+        "fixed": {},
+        "ds": {"max_gen_batches": allocation.max_gen_batches},
+        "sara": {
+            name: getattr(allocation, name)
+            for name in ("tau_low", "probe", "increment", "alpha0", "beta0", "on_commit")
+        },
+    }
     strategy = get_strategy(config.strategy)
     return build_strategy(
         config.strategy,

@@ -48,7 +48,9 @@ def _locked(folder: Path) -> Iterator[None]:
         lock = FileLock(folder / _LOCK, timeout=0)
         lock.acquire()
     except Timeout:
-        raise FolderInUse(f"{folder}: in use by another run; wait for it or choose another name or output_dir") from None
+        raise FolderInUse(
+            f"{folder}: in use by another run; wait for it or choose another name or output_dir"
+        ) from None
     except OSError as error:
         raise ValueError(f"{folder}: cannot be used as an output folder ({error.strerror})") from None
     try:

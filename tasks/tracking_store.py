@@ -40,9 +40,10 @@ def open_client(tracking_uri: str, *, must_exist: bool = False) -> "MlflowClient
         _check_server(tracking_uri)
     elif scheme.partition("+")[0] not in _DATABASES:
         raise TrackingError(_unsupported(tracking_uri, scheme))
-    # MLflow reads these when it is imported and at each request: telemetry off, and a server that
-    # goes away later costs seconds, not the four minutes of MLflow's own seven retries.
+    # MLflow reads these when it is imported and at each request: no telemetry, nothing printed into
+    # our output, and a server that goes away costs seconds, not the four minutes of seven retries.
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+    os.environ["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] = "true"
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     from mlflow import MlflowClient
 
@@ -76,8 +77,9 @@ def readable_errors(tracking_uri: str) -> Iterator[None]:
     try:
         yield
     except (MlflowException, SQLAlchemyError) as error:
-        reason = re.sub(r"\s+", " ", str(error)).strip()[:300]
-        raise TrackingError(f"tracking.uri = {tracking_uri}: MLflow says: {reason}") from error
+        reason = re.sub(r"\s+", " ", str(error)).strip()
+        said = "the server no longer answers" if "Max retries" in reason else f"MLflow says: {reason[:300]}"
+        raise TrackingError(f"tracking.uri = {tracking_uri}: {said}") from error
 
 
 def sqlite_path(tracking_uri: str) -> Path | None:

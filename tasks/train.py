@@ -62,9 +62,7 @@ def train(config: RunConfig, data: PreparedData, parent_run_id: str | None = Non
         run.log_artifact(folder / "config.json")
         _train_and_record(trainer, run)
         model_path = _save_model(policy, folder / "model")
-    return TrainedRun(
-        mlflow_run_id=run.id, folder=folder, model_path=model_path, steps=config.training.steps
-    )
+    return TrainedRun(mlflow_run_id=run.id, folder=folder, model_path=model_path, steps=config.training.steps)
 
 
 def _train_and_record(trainer: Trainer, run: Run) -> None:

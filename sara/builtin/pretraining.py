@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedTokenizerFast, LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from sara.builtin.tokenizer import build_tokenizer
 from sara.builtin.traces import TraceRecipe, draw_trace
 
 IGNORED = -100
@@ -62,15 +61,17 @@ def build_model(recipe: PretrainingRecipe, tokenizer: PreTrainedTokenizerFast) -
     return LlamaForCausalLM(config)
 
 
-def pretrain(
-    model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, recipe: PretrainingRecipe
-) -> Iterator[float]:
+def pretrain(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, recipe: PretrainingRecipe) -> Iterator[float]:
     """Train in place, one update for each value taken; yields the mean loss of each update in nats a token."""
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay, betas=(0.9, 0.98)
     )
     schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, max_lr=recipe.learning_rate, total_steps=recipe.batches, pct_start=0.05, anneal_strategy="cos"
+        optimizer,
+        max_lr=recipe.learning_rate,
+        total_steps=recipe.batches,
+        pct_start=0.05,
+        anneal_strategy="cos",
     )
     model.train()
     batches = trace_batches(tokenizer, recipe)
@@ -86,9 +87,7 @@ def pretrain(
     model.eval()
 
 
-def trace_batches(
-    tokenizer: PreTrainedTokenizerFast, recipe: PretrainingRecipe
-) -> Iterator[tuple[Tensor, Tensor]]:
+def trace_batches(tokenizer: PreTrainedTokenizerFast, recipe: PretrainingRecipe) -> Iterator[tuple[Tensor, Tensor]]:
     """Endless (input_ids, labels), each (batch_size, T) int64, right-padded; labels are IGNORED off the response."""
     rng = random.Random(f"traces/{recipe.seed}")
     while True:

@@ -121,9 +121,7 @@ def countdown_stream(
         yield Countdown(numbers, target if is_fit else -1)
 
 
-def random_combinations(
-    rng: random.Random, numbers: Sequence[int], max_intermediate: int
-) -> list[Combination] | None:
+def random_combinations(rng: random.Random, numbers: Sequence[int], max_intermediate: int) -> list[Combination] | None:
     """Combine two random values at a time until one is left; None where a dead end is met.
 
     Every value stays an integer in 0..max_intermediate: larger minus smaller, exact division only.

@@ -24,7 +24,10 @@ class GrowingLayer(DynamicLayer):
         end = start + key_states.shape[-2]
         if self._buffers is None or self._buffers[0].shape[-2] < end:
             capacity = max(2 * start, end + _MIN_GROWTH)
-            self._buffers = (_grown(self.keys, key_states, capacity), _grown(self.values, value_states, capacity))
+            self._buffers = (
+                _grown(self.keys, key_states, capacity),
+                _grown(self.values, value_states, capacity),
+            )
         keys, values = self._buffers
         keys[:, :, start:end] = key_states
         values[:, :, start:end] = value_states
