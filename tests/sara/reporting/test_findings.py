@@ -1,0 +1,42 @@
+from sara.reporting import findings
+from tests.sara.reporting import worked
+
+
+def test_equal_groups_compare_the_whole_cost():
+    # 82.5 of 110 rollouts = 75%; 660 of 1100 tokens = 60%; accuracy 43% against 42%.
+    assert findings(worked.comparison(*worked.DS, *worked.SARA)) == [
+        "SARA trained the same number of groups as DS with 25% fewer rollouts and 40% fewer tokens.",
+        "SARA ends at 43.0% held-out accuracy, 1.0 points above DS; the two 95% intervals overlap, "
+        "so this comparison does not tell them apart.",
+    ]
+
+
+def test_unequal_groups_compare_the_cost_of_each_group():
+    sara = worked.run("sara", 0, (40, 40), (400, 240), 0.40, groups=(2.0, 1.0))
+    # 3 groups instead of 6; 80 of 100 rollouts = 80%, so 160% for each group; tokens 640 of 1000: 128%.
+    assert findings(worked.comparison(worked.DS[0], sara)) == [
+        "SARA trained 50% fewer groups than DS; for each group trained it took 60% more rollouts and 28% more tokens.",
+        "SARA and DS end at the same held-out accuracy, 40.0%.",
+    ]
+
+
+def test_intervals_apart_are_said_to_be_apart():
+    sara = worked.run("sara", 0, (50, 50), (500, 500), 0.50, half_width=0.01)
+    said = findings(worked.comparison(worked.DS[0], sara))
+    assert said[0].endswith("with the same number of rollouts and the same number of tokens.")
+    assert said[1] == (
+        "SARA ends at 50.0% held-out accuracy, 10.0 points above DS; the two 95% intervals do not overlap."
+    )
+
+
+def test_without_ds_no_savings_are_claimed():
+    assert findings(worked.comparison(*worked.SARA)) == [
+        "DS is not part of this comparison, so it states no savings; SARA has the highest held-out accuracy, 43.0%."
+    ]
+
+
+def test_there_is_always_something_to_say():
+    nothing_yet = [type(run)(run.strategy, run.seed, {}) for run in (*worked.DS, *worked.SARA)]
+    for runs in ((), worked.DS, nothing_yet):
+        said = findings(worked.comparison(*runs))
+        assert said and all(sentence.endswith(".") for sentence in said)
