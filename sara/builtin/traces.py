@@ -14,7 +14,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sara.datasets.countdown import Combination, Countdown, random_combinations
+from sara.datasets.countdown import Combination, Countdown, draw_countdown, random_combinations
 
 MAX_TRIES = 4
 STEP_SEPARATOR = ";"
@@ -45,13 +45,9 @@ def draw_trace(rng: random.Random, recipe: TraceRecipe) -> tuple[str, str]:
     """One training-side problem and a trace for it: (prompt text, response text)."""
     while True:
         size = rng.choices(list(recipe.sizes), weights=list(recipe.sizes.values()))[0]
-        numbers = tuple(rng.randint(*recipe.number_range) for _ in range(size))
-        solution = random_combinations(rng, numbers, recipe.max_intermediate)
-        if solution is None:
-            continue
-        problem = Countdown(numbers, solution[-1].result)
-        in_range = recipe.target_range[0] <= problem.target <= recipe.target_range[1]
-        if in_range and problem.target not in numbers and problem.split == "train":
+        drawn = draw_countdown(rng, size, recipe.number_range, recipe.target_range, recipe.max_intermediate)
+        if drawn is not None and drawn[0].split == "train":
+            problem, solution = drawn
             return problem.text, _search(rng, problem, solution, recipe)
 
 

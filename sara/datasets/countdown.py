@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -21,7 +21,7 @@ from sara.verifiers import verify_countdown
 
 Split = Literal["train", "heldout"]
 HELDOUT_ONE_IN = 5
-_MAX_DRAWS_PER_PROBLEM = 10_000
+_MAX_FRUITLESS_DRAWS = 20_000
 
 
 class Combination(NamedTuple):
@@ -38,6 +38,11 @@ class Countdown(NamedTuple):
 
     numbers: tuple[int, ...]
     target: int
+
+    @property
+    def canonical(self) -> Countdown:
+        """The same problem with its numbers in ascending order."""
+        return Countdown(tuple(sorted(self.numbers)), self.target)
 
     @property
     def split(self) -> Split:
@@ -99,26 +104,30 @@ def generate_countdown(
     rng = random.Random(f"countdown/{split}/{seed}")
     problems: list[Countdown] = []
     for size, share in _shares(count, sizes).items():
-        stream = countdown_stream(rng, size, number_range, target_range, max_intermediate)
-        problems += _take_distinct(stream, share, split, size)
+        draw = partial(draw_countdown, rng, size, number_range, target_range, max_intermediate)
+        problems += _take_distinct(draw, share, split, size)
     rng.shuffle(problems)
     return problems
 
 
-def countdown_stream(
+def draw_countdown(
     rng: random.Random,
     size: int,
     number_range: tuple[int, int],
     target_range: tuple[int, int],
     max_intermediate: int,
-) -> Iterator[Countdown]:
-    """Endless problems of one size, repeats included; yields a problem that missed the ranges as target -1."""
-    while True:
-        numbers = tuple(rng.randint(*number_range) for _ in range(size))
-        steps = random_combinations(rng, numbers, max_intermediate)
-        target = steps[-1].result if steps else -1
-        is_fit = target_range[0] <= target <= target_range[1] and target not in numbers
-        yield Countdown(numbers, target if is_fit else -1)
+) -> tuple[Countdown, list[Combination]] | None:
+    """A problem of either side with its constructing solution; None where the draw met a dead end or missed the ranges.
+
+    A target that is one of the numbers counts as a miss.
+    """
+    numbers = tuple(rng.randint(*number_range) for _ in range(size))
+    solution = random_combinations(rng, numbers, max_intermediate)
+    if solution is None:
+        return None
+    problem = Countdown(numbers, solution[-1].result)
+    is_fit = target_range[0] <= problem.target <= target_range[1] and problem.target not in numbers
+    return (problem, solution) if is_fit else None
 
 
 def random_combinations(rng: random.Random, numbers: Sequence[int], max_intermediate: int) -> list[Combination] | None:
@@ -159,23 +168,23 @@ def combine(left: int, operation: str, right: int) -> int | None:
     return left // right if right != 0 and left % right == 0 else None
 
 
-def _take_distinct(stream: Iterator[Countdown], count: int, split: Split, size: int) -> list[Countdown]:
-    seen: set[tuple[tuple[int, ...], int]] = set()
-    taken: list[Countdown] = []
-    draws = 0
-    while len(taken) < count:
-        problem = next(stream)
-        draws += 1
-        if draws > _MAX_DRAWS_PER_PROBLEM * (len(taken) + 1):
-            raise ValueError(
-                f"countdown: only {len(taken)} distinct {split} problems of {size} numbers were found "
-                f"for these ranges; expected {count}. Ask for fewer or widen number_range or target_range."
-            )
-        key = (tuple(sorted(problem.numbers)), problem.target)
-        if problem.target >= 0 and problem.split == split and key not in seen:
-            seen.add(key)
-            taken.append(problem)
-    return taken
+def _take_distinct(
+    draw: Callable[[], tuple[Countdown, list[Combination]] | None], count: int, split: Split, size: int
+) -> list[Countdown]:
+    taken: dict[Countdown, Countdown] = {}  # in the order of the draws
+    fruitless = 0
+    while len(taken) < count and fruitless < _MAX_FRUITLESS_DRAWS:
+        drawn = draw()
+        fruitless += 1
+        if drawn is not None and drawn[0].split == split and drawn[0].canonical not in taken:
+            taken[drawn[0].canonical] = drawn[0]
+            fruitless = 0
+    if len(taken) < count:
+        raise ValueError(
+            f"countdown: only {len(taken)} distinct {split} problems of {size} numbers were found "
+            f"for these ranges; expected {count}. Ask for fewer or widen number_range or target_range."
+        )
+    return list(taken.values())
 
 
 def _shares(count: int, sizes: Mapping[int, float]) -> dict[int, int]:
@@ -196,21 +205,25 @@ def read_countdown_jsonl(path: Path) -> list[Problem]:
     if not path.is_file():
         raise ValueError(f"{path}: no such data file")
     problems = []
-    for line_number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        if line.strip():
-            problems.append(_read_row(line, f"{path}:{line_number}"))
+    with path.open("rb") as lines:
+        for line_number, line in enumerate(lines, start=1):
+            if line.strip():
+                problems.append(_read_row(line, f"{path}:{line_number}"))
     if not problems:
         raise ValueError(f"{path}: the data file is empty; expected one JSON object a line")
     return problems
 
 
-def _read_row(line: str, where: str) -> Problem:
+def _read_row(line: bytes, where: str) -> Problem:
     try:
         row = json.loads(line)
         numbers, target = row["numbers"], row["target"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise ValueError(f'{where}: expected a JSON object such as {{"numbers": [3, 5, 7], "target": 22}}') from None
     is_valid = isinstance(numbers, list) and len(numbers) > 1
     if not (is_valid and all(type(value) is int and value >= 0 for value in [*numbers, target])):
         raise ValueError(f"{where}: numbers must be two or more integers >= 0 and target an integer >= 0")
-    return countdown_problem(numbers, target, row.get("id"))
+    problem_id = row.get("id")
+    if not (problem_id is None or (isinstance(problem_id, str) and problem_id)):
+        raise ValueError(f"{where}: id = {problem_id!r}; expected a text that is not empty")
+    return countdown_problem(numbers, target, problem_id)
