@@ -44,7 +44,6 @@ class PretrainingRecipe:
 
 def build_model(recipe: PretrainingRecipe, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
     """An untrained model of the recipe's shape, seeded by the recipe."""
-    torch.manual_seed(recipe.seed)
     config = LlamaConfig(
         vocab_size=len(tokenizer),
         hidden_size=recipe.width,
@@ -58,7 +57,9 @@ def build_model(recipe: PretrainingRecipe, tokenizer: PreTrainedTokenizerFast) -
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
-    return LlamaForCausalLM(config)
+    with torch.random.fork_rng(devices=[]):  # transformers draws the weights from torch's global generator
+        torch.manual_seed(recipe.seed)
+        return LlamaForCausalLM(config)
 
 
 def pretrain(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, recipe: PretrainingRecipe) -> Iterator[float]:

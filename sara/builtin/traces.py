@@ -32,6 +32,8 @@ class TraceRecipe:
     target_range       smallest and largest target, both included
     max_intermediate   largest value inside a try
     hit_rate           chance that the next try is the constructing solution
+
+    Raises ValueError if the sum of two numbers may exceed max_intermediate: a problem could then have no miss.
     """
 
     sizes: Mapping[int, float]
@@ -39,6 +41,11 @@ class TraceRecipe:
     target_range: tuple[int, int] = (1, 99)
     max_intermediate: int = 99
     hit_rate: float = 0.75
+
+    def __post_init__(self) -> None:
+        largest_sum = 2 * self.number_range[1]
+        if largest_sum > self.max_intermediate:
+            raise ValueError(f"traces: max_intermediate = {self.max_intermediate}; expected at least {largest_sum}")
 
 
 def draw_trace(rng: random.Random, recipe: TraceRecipe) -> tuple[str, str]:
