@@ -35,12 +35,11 @@ class HuggingFaceEngine(Engine):
         self.end_token_ids = torch.tensor(sorted(end_token_ids), device=model.device)
         self.max_sequences = max_sequences
         self.policy_version = 0
-        parameters = inspect.signature(model.forward).parameters
+        parameters = inspect.signature(model.forward).parameters  # transformers 5 renames the argument on its way
         self._cache_argument = "cache" if "cache" in parameters else "past_key_values"
 
     @torch.inference_mode()
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Completion | None]:
-        was_training = self.model.training
         self.model.eval()
         completions: list[Completion | None] = [None] * len(requests)
         by_prompt = sorted(range(len(requests)), key=lambda i: (len(requests[i].prompt_ids), requests[i].prompt_ids))
@@ -48,7 +47,6 @@ class HuggingFaceEngine(Engine):
             wave = by_prompt[start : start + self.max_sequences]
             for i, completion in zip(wave, self._generate_wave([requests[i] for i in wave], sampling), strict=True):
                 completions[i] = completion
-        self.model.train(was_training)
         return completions
 
     def sync_weights(self, named_weights: Iterable[tuple[str, Tensor]]) -> None:

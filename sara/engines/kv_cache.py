@@ -22,7 +22,7 @@ class GrowingLayer(DynamicLayer):
             self.lazy_initialization(key_states, value_states)
         start = self.get_seq_length()
         end = start + key_states.shape[-2]
-        if self._buffers is None or self._buffers[0].shape[-2] < end:
+        if not self._has_room(end):
             capacity = max(2 * start, end + _MIN_GROWTH)
             self._buffers = (
                 _grown(self.keys, key_states, capacity),
@@ -34,9 +34,15 @@ class GrowingLayer(DynamicLayer):
         self.keys, self.values = keys[:, :, :end], values[:, :, :end]
         return self.keys, self.values
 
+    def _has_room(self, end: int) -> bool:
+        """Whether `keys` still is a view into its buffer (a selection or a reset parts them) that reaches to `end`."""
+        if self._buffers is None or self.keys.data_ptr() != self._buffers[0].data_ptr():
+            return False
+        return self._buffers[0].shape[-2] >= end
+
     def batch_select_indices(self, indices: Tensor) -> None:
         super().batch_select_indices(indices)
-        self._buffers = None  # the selection is a copy; the next update moves it into new buffers
+        self._buffers = None  # frees what the selection, a copy, has replaced
 
 
 def _grown(old: Tensor, like: Tensor, capacity: int) -> Tensor:
