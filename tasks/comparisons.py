@@ -27,14 +27,10 @@ def load_comparison(tracking_uri: str, experiment: str, run_id: str | None = Non
     client = open_client(tracking_uri, must_exist=True)
     with readable_errors(tracking_uri):
         parent = _parent(client, experiment, run_id)
-        children = _search(
-            client, parent.info.experiment_id, f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'"
-        )
+        children = _search(client, parent.info.experiment_id, f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'")
         chosen = _one_of_each([run for run in children if run.data.tags.get("sara.kind") == "training"])
         if not chosen:
-            raise TrackingError(
-                f"comparison {_named(parent)} of experiment {experiment!r} has no training run yet"
-            )
+            raise TrackingError(f"comparison {_named(parent)} of experiment {experiment!r} has no training run yet")
         runs = tuple(_training_run(client, run) for run in chosen)
         return Comparison(
             name=parent.info.run_name or parent.info.run_id,
@@ -69,9 +65,7 @@ def _restored(value: float) -> float:
 def _parent(client: "MlflowClient", experiment: str, run_id: str | None) -> "MlflowRun":
     found = client.get_experiment_by_name(experiment)
     if found is None:
-        names = [
-            repr(known.name) for known in client.search_experiments(max_results=20) if known.name != "Default"
-        ]
+        names = [repr(known.name) for known in client.search_experiments(max_results=20) if known.name != "Default"]
         raise TrackingError(f"no experiment {experiment!r}; {_listed('there is', names)}")
     if run_id is not None:
         return _checked_parent(client, run_id)

@@ -268,9 +268,7 @@ def _find_or_make_experiment(client: "MlflowClient", name: str, tracking_uri: st
                 raise
             found = client.get_experiment_by_name(name)  # another process was faster
     if found.lifecycle_stage != "active":
-        raise TrackingError(
-            f"experiment {name!r} was deleted in MLflow; restore it there or use another name"
-        )
+        raise TrackingError(f"experiment {name!r} was deleted in MLflow; restore it there or use another name")
     return found.experiment_id
 
 

@@ -71,12 +71,13 @@ def _first_use_lock(tracking_uri: str) -> Iterator[None]:
 @contextmanager
 def readable_errors(tracking_uri: str) -> Iterator[None]:
     """Turns MLflow's and the database driver's errors into one line that names the store."""
+    from alembic.util.exc import CommandError
     from mlflow.exceptions import MlflowException
     from sqlalchemy.exc import SQLAlchemyError
 
     try:
         yield
-    except (MlflowException, SQLAlchemyError) as error:
+    except (MlflowException, SQLAlchemyError, CommandError) as error:
         reason = re.sub(r"\s+", " ", str(error)).strip()
         said = "the server no longer answers" if "Max retries" in reason else f"MLflow says: {reason[:300]}"
         raise TrackingError(f"tracking.uri = {tracking_uri}: {said}") from error
@@ -104,9 +105,7 @@ def sqlite_path(tracking_uri: str) -> Path | None:
 def _check_sqlite(tracking_uri: str, *, must_exist: bool) -> None:
     database = sqlite_path(tracking_uri)
     if must_exist and not database.exists():
-        raise TrackingError(
-            f"tracking.uri = {tracking_uri}: there is no such file; nothing was tracked there"
-        )
+        raise TrackingError(f"tracking.uri = {tracking_uri}: there is no such file; nothing was tracked there")
     try:
         database.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

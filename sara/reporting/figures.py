@@ -50,7 +50,7 @@ def fates(comparison: Comparison, scheme: Scheme) -> Figure | None:
     drawn = [s for s in comparison.strategies() if _fate_series(comparison, s)]
     if not drawn:
         return None
-    figure, panels = _panels(scheme, columns=len(drawn), height_in=3.4)
+    figure, panels = _strategy_panels(scheme, len(drawn), height_in=3.4)
     figure.get_layout_engine().set(h_pad=0.09)
     for axes, strategy in zip(panels, drawn, strict=True):
         _draw_fates(axes, comparison, strategy, scheme)
@@ -85,7 +85,7 @@ def effective_share(comparison: Comparison, scheme: Scheme) -> Figure | None:
     found = {strategy: series for strategy, series in found.items() if series.steps}
     if not found:
         return None
-    figure, panels = _panels(scheme, columns=len(found), height_in=2.3)
+    figure, panels = _strategy_panels(scheme, len(found), height_in=2.3)
     for axes, (strategy, own) in zip(panels, found.items(), strict=True):
         colour = scheme.strategy(strategy, comparison.strategies())
         for series in found.values():
@@ -111,6 +111,14 @@ def _panels(scheme: Scheme, columns: int, height_in: float) -> tuple[Figure, lis
     return figure, panels
 
 
+def _strategy_panels(scheme: Scheme, strategies: int, height_in: float) -> tuple[Figure, list[Axes]]:
+    """A panel for each strategy, never wider than a third of the figure."""
+    figure, panels = _panels(scheme, max(strategies, 3), height_in)
+    for axes in panels[strategies:]:
+        axes.remove()
+    return figure, panels[:strategies]
+
+
 def _draw_curve(axes: Axes, curve: Curve, colour: str, paper: str) -> None:
     """A line with its band; the base model's interval, shared by all, is drawn once by `_draw_base`."""
     points = [(x, score) for x, score in zip(curve.spent, curve.scores, strict=True) if x > 0]
@@ -122,9 +130,7 @@ def _draw_curve(axes: Axes, curve: Curve, colour: str, paper: str) -> None:
     else:
         axes.vlines(xs, lows, highs, color=colour, linewidth=0.9)
     values = [100 * score.value for score in curve.scores]
-    axes.plot(
-        curve.spent, values, color=colour, linewidth=1.6, marker="o", markersize=4.5, mec=paper, mew=0.8
-    )
+    axes.plot(curve.spent, values, color=colour, linewidth=1.6, marker="o", markersize=4.5, mec=paper, mew=0.8)
 
 
 def _draw_base(axes: Axes, comparison: Comparison, scheme: Scheme) -> None:

@@ -14,7 +14,7 @@ def findings(comparison: Comparison) -> list[str]:
     rows = {row.strategy: row for row in summary_table(comparison)}
     subjects = [rows[name] for name in ("sara", "sara+dps") if name in rows]
     if REFERENCE not in rows:
-        return [_without_reference(list(rows.values()))]
+        return _without_reference(list(rows.values()))
     if not subjects:
         return ["No SARA run in this comparison: the table compares the baselines only."]
     reference = rows[REFERENCE]
@@ -67,9 +67,7 @@ def _score(row: Row, reference: Row) -> str:
     if points == 0:
         return f"{row.label} and DS end at the same held-out accuracy, {row.accuracy.value:.1%}."
     side = "above" if points > 0 else "below"
-    sentence = (
-        f"{row.label} ends at {row.accuracy.value:.1%} held-out accuracy, {abs(points)} points {side} DS"
-    )
+    sentence = f"{row.label} ends at {row.accuracy.value:.1%} held-out accuracy, {abs(points)} points {side} DS"
     overlap = _overlap(row.accuracy, reference.accuracy)
     return sentence + ("" if overlap is None else _INTERVALS[overlap]) + "."
 
@@ -86,13 +84,18 @@ def _overlap(a: Estimate, b: Estimate) -> bool | None:
     return a.low <= b.high and b.low <= a.high
 
 
-def _without_reference(rows: Sequence[Row]) -> str:
+def _without_reference(rows: Sequence[Row]) -> list[str]:
+    missing = "DS is not part of this comparison, so it states no savings."
     scored = [row for row in rows if row.accuracy and row.strategy != "base"]
-    missing = "DS is not part of this comparison, so it states no savings"
     if not scored:
-        return missing + "."
+        return [missing]
     best = max(scored, key=lambda row: row.accuracy.value)
-    return f"{missing}; {best.label} has the highest held-out accuracy, {best.accuracy.value:.1%}."
+    lead = "ends at" if len(scored) == 1 else "has the highest held-out accuracy,"
+    tail = " held-out accuracy" if len(scored) == 1 else ""
+    if best.gain is not None:
+        points = round(100 * best.gain, 1)
+        tail += f", {abs(points)} points {'above' if points >= 0 else 'below'} the base model"
+    return [f"{best.label} {lead} {best.accuracy.value:.1%}{tail}.", missing]
 
 
 def _on_k(comparison: Comparison) -> str:

@@ -99,6 +99,5 @@ def _check_replaceable(out_dir: Path) -> None:
     strange = sorted(path.name for path in out_dir.iterdir() if path.name not in _OURS)
     if strange:
         raise ValueError(
-            f"{out_dir} holds {strange[0]!r}, which no report wrote; "
-            "give a new folder, or one with an older report"
+            f"{out_dir} holds {strange[0]!r}, which no report wrote; give a new folder, or one with an older report"
         )

@@ -59,22 +59,19 @@ def _read_accuracy(comparison: Comparison) -> str:
 
 def _read_fates(comparison: Comparison) -> str:
     meanings = [f"{fate.capitalize()}: {_FATES[fate]}." for fate in figures.fates_seen(comparison)]
-    return " ".join(
-        ["The rollouts of each step, stacked by fate.", *meanings, "All panels share both scales."]
-    )
+    return " ".join(["The rollouts of each step, stacked by fate.", *meanings, "All panels share both scales."])
 
 
 def _read_effective_share(comparison: Comparison) -> str:
+    others = ", with the other strategies in grey" if len(comparison.strategies()) > 1 else ""
     return (
-        "The share of trained groups whose rewards differ, step by step, with the other strategies in grey. "
-        "At 100% every group of the batch carries a gradient; below, the batch is smaller than it looks."
+        f"The share of trained groups whose rewards differ, step by step{others}. At 100% every group of "
+        "the batch carries a gradient; below, the batch is smaller than it looks."
     )
 
 
 PLATES = (
     Plate("accuracy", "Accuracy for what it cost", figures.accuracy, _read_accuracy),
     Plate("fates", "What became of every rollout", figures.fates, _read_fates),
-    Plate(
-        "effective-share", "How much of each batch teaches", figures.effective_share, _read_effective_share
-    ),
+    Plate("effective-share", "How much of each batch teaches", figures.effective_share, _read_effective_share),
 )

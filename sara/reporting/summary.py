@@ -53,9 +53,7 @@ def rows_as_json(rows: Sequence[Row]) -> list[dict[str, object]]:
     return [asdict(row) for row in rows]
 
 
-def _row(
-    comparison: Comparison, strategy: str, base: Estimate | None, reference: Sequence[TrainingRun]
-) -> Row:
+def _row(comparison: Comparison, strategy: str, base: Estimate | None, reference: Sequence[TrainingRun]) -> Row:
     runs = comparison.of(strategy)
     rollouts, tokens = _mean(runs, _total_rollouts), _mean(runs, _total_tokens)
     accuracy = _final(comparison, runs, "eval/accuracy")

@@ -36,9 +36,7 @@ COLUMNS = (
     Column("strategy", "strategy", "", "strategy", lambda row: row.label),
     Column("seeds", "seeds", "", "seeds", lambda row: str(row.seeds) if row.seeds else ""),
     Column("steps", "steps", "", "steps", lambda row: _trained(row, formats.steps(row.steps))),
-    Column(
-        "rollouts", "rollouts", "rollouts", "total", lambda row: _trained(row, formats.count(row.rollouts))
-    ),
+    Column("rollouts", "rollouts", "rollouts", "total", lambda row: _trained(row, formats.count(row.rollouts))),
     Column(
         "rollouts, % of DS",
         "% of\nDS",
@@ -98,9 +96,7 @@ COLUMNS = (
 
 def column_groups() -> list[tuple[str, int]]:
     """The upper level of headings, left to right: a heading (may be empty) and how many columns it spans."""
-    return [
-        (group, len(list(members))) for group, members in groupby(COLUMNS, key=lambda column: column.group)
-    ]
+    return [(group, len(list(members))) for group, members in groupby(COLUMNS, key=lambda column: column.group)]
 
 
 def render_text(rows: Sequence[Row], *, is_terminal: bool = False) -> str:
