@@ -144,7 +144,8 @@ class SequentialAllocator(Allocator):
         if root < 0:
             return 0  # the open prompts alone will do
         deviation = (self.margin * spread + np.sqrt(root)) / 2
-        return max(int(np.ceil((needed + self.margin * deviation) / rate)), 0 if chances.size else 1)
+        opens = (needed + self.margin * deviation) / rate
+        return max(int(np.ceil(opens - 1e-9)), 0 if chances.size else 1)  # 1e-9: a whole number stays whole
 
 
 def _count_resolved(ledger: Ledger) -> tuple[int, int]:

@@ -262,6 +262,14 @@ def test_a_step_resumed_anywhere_ends_as_if_never_stopped(name, limits, stop_bef
         assert (got.outcome, got.metrics()) == (expected.outcome, expected.metrics())
 
 
+def test_that_the_pool_was_exhausted_is_remembered_over_a_stop():
+    source = PopulationSource(np.full(3, 0.5), 0)
+    collection = StepCollection(1, ShuffleSelector(3, 0), FixedAllocator(8), Limits(target=5), seed=0)
+    collection.observe(source.draw(1, collection.next_round()))
+    resumed = StepCollection.resume(collection.state_dict(), ShuffleSelector(3, 0), FixedAllocator(8))
+    assert resumed.finish().outcome == collection.finish().outcome == "prompts"
+
+
 def test_next_round_repeats_itself_until_observed():
     collection = StepCollection(1, ShuffleSelector(50, 0), SequentialAllocator(), Limits(target=4), seed=0)
     first, again = collection.next_round(), collection.next_round()

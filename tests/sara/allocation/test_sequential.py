@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sara.allocation import Fate, Ledger, Limits, SequentialAllocator, prob_effective
@@ -122,6 +122,7 @@ def smallest_opening(shortfall, p, rate, margin) -> int:
 
 
 @settings(deadline=None)
+@example(target=19, num_open=3, num_failed=0, margin=0.0)  # (18 - 4/3) / (2/3) is 25, and not a rounding above it
 @given(
     target=st.integers(1, 40),
     num_open=st.integers(0, 30),
