@@ -54,25 +54,26 @@ class Learner:
         self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, self._warmup)
 
     def update(self, examples: Sequence[TrainingExample], rng: np.random.Generator) -> dict[str, float]:
-        """Make `updates_per_step` updates, each over a part of the groups; returns the metrics of their mean.
+        """Make `updates_per_step` updates, each over a part of the groups; returns the means of their metrics.
 
-        A step without an effective group has no gradient: it is skipped and counted.
+        A part without an effective group has no gradient: its update is skipped and counted, or momentum and
+        weight decay would move the weights. Raises RuntimeError, before the weights change, for a gradient that is
+        not finite.
         """
-        if not any(example.advantage for example in examples):
-            return {"updates": 0.0, "skipped_updates": 1.0, "lr": self.schedule.get_last_lr()[0]}
-        self.model.train()
-        old_logprobs = self._old_logprobs(examples)
-        totals: list[dict[str, float]] = []
-        for part in _split_by_group(examples, self.config.updates_per_step, rng):
-            totals.append(self._update_once([examples[i] for i in part], [old_logprobs[i] for i in part]))
-        self.schedule.step()
-        self.model.eval()
-        means = {name: float(np.mean([total[name] for total in totals])) for name in totals[0]}
-        return means | {
-            "updates": float(len(totals)),
-            "skipped_updates": 0.0,
+        parts = _split_by_group(examples, self.config.updates_per_step, rng)
+        effective = [part for part in parts if any(examples[i].advantage for i in part)]
+        counts = {
+            "updates": float(len(effective)),
+            "skipped_updates": float(self.config.updates_per_step - len(effective)),
             "lr": self.schedule.get_last_lr()[0],
         }
+        if not effective:
+            return counts
+        self.model.eval()  # no dropout: the policy that is trained is the one that was sampled from
+        old = self._old_logprobs(examples)
+        updates = [self._update_once([examples[i] for i in part], [old[i] for i in part]) for part in effective]
+        self.schedule.step()
+        return {name: float(np.mean([update[name] for update in updates])) for name in updates[0]} | counts
 
     def state_dict(self) -> dict:
         """Optimizer and schedule; the weights are the model's own."""
@@ -105,7 +106,9 @@ class Learner:
         for part in _micro_batches(examples, self.config.micro_batch_tokens):
             batch_sums = self._accumulate([examples[i] for i in part], [old[i] for i in part], token_count)
             sums = {name: sums[name] + batch_sums[name] for name in sums}
-        grad_norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm)
+        grad_norm = torch.nn.utils.clip_grad_norm_(
+            self.model.parameters(), self.config.max_grad_norm, error_if_nonfinite=True
+        )
         self.optimizer.step()
         return {name: value / token_count for name, value in sums.items()} | {"grad_norm": float(grad_norm)}
 
