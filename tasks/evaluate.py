@@ -53,7 +53,7 @@ def evaluate_model(
     responses = folder / f"responses-step{step}.jsonl"
     write_responses(evaluation, problems, responses)
     tracker = connect(config.tracking.uri, config.tracking.experiment)
-    with tracker.start_run(name=config.name, run_id=mlflow_run_id, metrics_path=folder / "metrics.jsonl") as run:
+    with tracker.attach(mlflow_run_id, folder / "metrics.jsonl") as run:
         run.log(evaluation.metrics(), step=step)
         run.log_artifact(responses, "evaluation")
     return evaluation.metrics()

@@ -4,8 +4,9 @@ A trace tries combinations step by step, marks a try that misses, and ends with 
 
     3 * 5 = 15 ; 15 - 7 = 8 no 3 * 5 = 15 ; 15 + 7 = 22 yes <answer> ( 3 * 5 ) + 7 </answer>
 
-After MAX_TRIES misses it gives up with `<answer> none </answer>`. So failures are longer than
-successes, as in reasoning models. Words are separated by single spaces.
+A miss may be followed by giving up, `<answer> none </answer>`, and the last of MAX_TRIES misses always
+is. So failures are longer than successes, as in reasoning models, and reinforcement has something to
+teach: to go on trying. Words are separated by single spaces.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class TraceRecipe:
     number_range       smallest and largest number, both included
     target_range       smallest and largest target, both included
     max_intermediate   largest value inside a try
-    hit_rate           chance that the next try is the constructing solution
+    hit_rate           chance that a try is the constructing solution
+    give_up_rate       chance of giving up after a miss, before MAX_TRIES
 
     Raises ValueError if the sum of two numbers may exceed max_intermediate: a problem could then have no miss.
     """
@@ -40,7 +42,8 @@ class TraceRecipe:
     number_range: tuple[int, int] = (1, 13)
     target_range: tuple[int, int] = (1, 99)
     max_intermediate: int = 99
-    hit_rate: float = 0.75
+    hit_rate: float = 0.5
+    give_up_rate: float = 0.4
 
     def __post_init__(self) -> None:
         largest_sum = 2 * self.number_range[1]
@@ -64,6 +67,8 @@ def _search(rng: random.Random, problem: Countdown, solution: list[Combination],
         if rng.random() < recipe.hit_rate:
             return " ".join([*words, format_steps(solution), HIT, _answer(format_expression(solution))])
         words += [format_steps(_random_miss(rng, problem, recipe.max_intermediate)), MISS]
+        if rng.random() < recipe.give_up_rate:
+            break
     return " ".join([*words, _answer(GIVE_UP)])
 
 

@@ -33,7 +33,7 @@ def test_every_command_explains_itself(monkeypatch, capsys, command):
     [
         (
             ["compare", "allocation.tau_low=2"],
-            "sara: command line: allocation.tau_low = 2; expected a number in (0, 1)",
+            "sara: command line: allocation.tau_low = 2; expected a number",
         ),
         (["compare", "strategies=sarah"], "did you mean 'sara'?"),
         (["train", "--config", "absent.toml"], "sara: absent.toml: no such configuration file"),
