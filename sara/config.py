@@ -84,7 +84,7 @@ class DataConfig(Section):
 class SelectionConfig(Section):
     """Which prompts a step opens (DESIGN: selectors)."""
 
-    candidate_ratio: PositiveInt = Field(4, description="DPS: candidates in a step, in multiples of groups_per_step")
+    candidate_ratio: PositiveInt = Field(16, description="DPS: candidates in a step, in multiples of groups_per_step")
     decay: Annotated[float, Field(gt=0, le=1)] = Field(0.5, description="DPS: how much of the old counts is kept")
 
 
@@ -101,10 +101,17 @@ class AllocationConfig(Section):
     on_commit: Literal["fill", "stop"] = Field(
         "fill", description="Draw a committed group up to k, or train on it as is"
     )
-    budget: PositiveInt | None = Field(None, description="Hard cap on a step's rollouts; none if not set")
-    max_rounds: PositiveInt = Field(64, description="Rounds after which a step ends with what it has")
+    budget: PositiveInt | None = Field(
+        None, description="Hard cap on a step's rollouts; if not set, what max_gen_batches full chunks cost"
+    )
+    max_rounds: PositiveInt = Field(20, description="Rounds after which a step ends with what it has")
     max_gen_batches: PositiveInt = Field(20, description="DS: chunks of groups_per_step prompts in a step at most")
     max_redraws: NonNegativeInt = Field(2, description="How often a rollout that could not be scored is drawn again")
+
+    @property
+    def rollout_cap(self) -> int:
+        """Most rollouts that a step may draw, whatever the strategy: without it a saturated pool costs without end."""
+        return self.budget or self.max_gen_batches * self.groups_per_step * self.k
 
     @model_validator(mode="after")
     def _probe_fits(self):

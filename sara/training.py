@@ -59,7 +59,7 @@ class Trainer:
         self.selector, self.allocator = _build_strategy(config, len(pool))
         self.limits = Limits(
             target=config.allocation.groups_per_step,
-            budget=config.allocation.budget,
+            budget=config.allocation.rollout_cap,
             max_rounds=config.allocation.max_rounds,
         )
         self.learner = Learner(policy.model, config.learner, config.engine.temperature)
@@ -101,16 +101,19 @@ class Trainer:
         return [TrainingExample(r, float(a)) for r, a in zip(rollouts, advantages, strict=True)]
 
     def _metrics(self, collection: Collection, update: dict[str, float], clock: Stopwatch) -> dict[str, float]:
-        metrics = collection.metrics() | _reward_means(collection) | update | clock.metrics()
+        metrics = collection.metrics() | _reward_metrics(collection) | update | clock.metrics()
         self.cumulative["cumulative/rollouts"] += metrics["rollouts/generated"]
         self.cumulative["cumulative/tokens"] += metrics["tokens/generated"]
         return metrics | self.cumulative
 
 
-def _reward_means(collection: Collection) -> dict[str, float]:
+def _reward_metrics(collection: Collection) -> dict[str, float]:
+    """Mean rewards, and the sum of r (1 - r) over trained groups: what the bound on the gradient's norm grows with."""
     ledger = collection.ledger
     is_trained = np.isin(ledger.prompts, collection.trained)
+    rates = ledger.s[is_trained] / np.maximum(ledger.n[is_trained], 1)
     return {
+        "gradient_signal": float((rates * (1 - rates)).sum()),
         "reward/mean": float(ledger.s.sum() / max(ledger.n.sum(), 1)),
         "reward/trained_mean": float(ledger.s[is_trained].sum() / max(ledger.n[is_trained].sum(), 1)),
     }
