@@ -96,7 +96,8 @@ def pass_at_k(n: np.ndarray, successes: np.ndarray, k: np.ndarray) -> np.ndarray
     failures = n - successes
     enough = failures >= k
     safe = np.where(enough, failures, k)
-    log_ratio = gammaln(safe + 1) - gammaln(safe - k + 1) - gammaln(n + 1) + gammaln(n - k + 1)
+    # Paired so that without a success each pair cancels exactly, and the result is 0 and not -1e-15.
+    log_ratio = (gammaln(safe + 1) - gammaln(n + 1)) - (gammaln(safe - k + 1) - gammaln(n - k + 1))
     return np.where(enough, 1 - np.exp(log_ratio), 1.0)
 
 

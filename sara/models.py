@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -20,6 +21,7 @@ from sara.config import ModelConfig
 
 BUILTIN = "builtin"
 _NO_LIMIT = 1 << 30  # a model whose configuration names no longest sequence
+_UNREADABLE = (OSError, ValueError, TypeError, RuntimeError, SafetensorError)  # what a faulty folder makes it raise
 
 
 @dataclass(frozen=True)
@@ -41,15 +43,24 @@ class Policy(Reader):
 def load_policy(config: ModelConfig) -> Policy:
     """Load weights and tokenizer onto the configured device.
 
-    Raises ValueError if the path is neither a model's folder nor a name that the hub (or its local cache) has.
+    Raises ValueError if the path is neither a model's folder nor a name that the hub (or its local cache) has, if
+    the folder lacks weights of the model, or if this machine has no such device.
     """
+    device = _device(config.device)
     reader = load_reader(config)
     disable_progress_bar()  # a run loads its model several times; the bars would break into ours
     try:
-        model = AutoModelForCausalLM.from_pretrained(_source(config), dtype=getattr(torch, config.dtype))
-    except (OSError, ValueError) as error:
+        model, report = AutoModelForCausalLM.from_pretrained(
+            _source(config), dtype=getattr(torch, config.dtype), output_loading_info=True
+        )
+    except _UNREADABLE as error:
         raise ValueError(_not_found(config.path, error)) from error
-    model = model.to(_device(config.device)).eval()
+    if report["missing_keys"]:  # transformers would go on with random numbers in their place
+        first = min(report["missing_keys"])
+        raise ValueError(
+            f"model.path = {config.path!r}; the model lacks {len(report['missing_keys'])} weights: {first}"
+        )
+    model = model.to(device).eval()
     return Policy(reader.tokenizer, reader.context, model, _end_token_ids(model, reader.tokenizer))
 
 
@@ -58,7 +69,7 @@ def load_reader(config: ModelConfig) -> Reader:
     try:
         tokenizer = AutoTokenizer.from_pretrained(_source(config))
         model_config = AutoConfig.from_pretrained(_source(config))
-    except (OSError, ValueError) as error:
+    except _UNREADABLE as error:
         raise ValueError(_not_found(config.path, error)) from error
     return Reader(tokenizer, int(getattr(model_config, "max_position_embeddings", _NO_LIMIT)))
 
@@ -84,10 +95,14 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
-def _device(name: str) -> str:
-    if name != "auto":
-        return name
-    return "cuda" if torch.cuda.is_available() else "cpu"
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        problem = f"model.device = {name!r}; expected 'auto', 'cpu', or a GPU that this machine has"
+        raise ValueError(f"{problem} ({_first_line(error)})") from error
 
 
 def _end_token_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:

@@ -17,6 +17,11 @@ def encode_prompts(reader: Reader, problems: Sequence[Problem], max_new_tokens: 
     return [_encode(reader, problem, max_new_tokens) for problem in problems]
 
 
+def _unknown_ids(tokenizer) -> set[int]:
+    """The id that stands for any unknown word alone; byte-level tokenizers reuse that of the end of a text."""
+    return {tokenizer.unk_token_id} - {None, tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id}
+
+
 def _encode(reader: Reader, problem: Problem, max_new_tokens: int) -> tuple[int, ...]:
     tokenizer = reader.tokenizer
     if tokenizer.chat_template:
@@ -30,6 +35,6 @@ def _encode(reader: Reader, problem: Problem, max_new_tokens: int) -> tuple[int,
             f"problem {problem.id}: its prompt has {len(ids)} tokens and engine.max_new_tokens is {max_new_tokens}; "
             f"expected at most {reader.context} together, the model's context"
         )
-    if tokenizer.unk_token_id is not None and tokenizer.unk_token_id in ids:
+    if _unknown_ids(tokenizer) & set(ids):
         raise ValueError(f"problem {problem.id}: the model's tokenizer does not know a word of {problem.text!r}")
     return tuple(ids)

@@ -1,16 +1,21 @@
-"""What several test files need: the built-in tokenizer and tiny models with random weights."""
+"""What several test files need: the built-in tokenizer, tiny random models, an engine that reads a script."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+import numpy as np
 import pytest
 import torch
+from torch import Tensor
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from sara.builtin.pretraining import PretrainingRecipe, build_model
 from sara.builtin.tokenizer import build_tokenizer
-from sara.models import Policy
+from sara.datasets.base import Problem
+from sara.engines.base import Completion, Engine, Request, Sampling
+from sara.models import Policy, Reader
+from sara.rollouts import PromptPool, RolloutSampler
 
 
 @pytest.fixture(scope="session")
@@ -30,5 +35,40 @@ def make_policy(tokenizer) -> Callable[..., Policy]:
                 if weight.dim() == 2:  # fresh weights give almost the same distribution after any text
                     weight.mul_(sharpness)
         return Policy(tokenizer, recipe.context, model, (tokenizer.eos_token_id,))
+
+    return make
+
+
+class ScriptedEngine(Engine):
+    """Answers each prompt with its own texts in turn; None in place of a text is a request that failed."""
+
+    def __init__(self, tokenizer, texts: Mapping[tuple[int, ...], Iterable[str | None]]):
+        self.tokenizer = tokenizer
+        self.texts = {prompt: iter(answers) for prompt, answers in texts.items()}
+        self.asked: list[Request] = []
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Completion | None]:
+        self.asked += requests
+        return [self._complete(next(self.texts[request.prompt_ids])) for request in requests]
+
+    def _complete(self, text: str | None) -> Completion | None:
+        if text is None:
+            return None
+        ids = np.array([*self.tokenizer(text)["input_ids"], self.tokenizer.eos_token_id])
+        return Completion(ids, np.full(len(ids), -1.0, dtype=np.float32), "stop", self.policy_version)
+
+    def sync_weights(self, named_weights: Iterable[tuple[str, Tensor]]) -> None:
+        self.policy_version += 1
+
+
+@pytest.fixture(scope="session")
+def make_sampler(tokenizer) -> Callable[..., RolloutSampler]:
+    """A sampler whose engine answers each problem with the texts that stand beside it."""
+
+    def make(script: Sequence[tuple[Problem, Iterable[str | None]]], run_seed: int = 0) -> RolloutSampler:
+        sampling = Sampling(temperature=1.0, max_new_tokens=64)
+        pool = PromptPool(Reader(tokenizer, context=512), [problem for problem, _ in script], sampling.max_new_tokens)
+        texts = {ids: answers for ids, (_, answers) in zip(pool.prompt_ids, script, strict=True)}
+        return RolloutSampler(ScriptedEngine(tokenizer, texts), tokenizer, pool, sampling, run_seed)
 
     return make

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from math import comb
+
+import numpy as np
+import pytest
+
+from sara.datasets.base import Problem
+from sara.datasets.countdown import countdown_problem
+from sara.evaluation import bootstrap_mean, evaluate, pass_at_k
+from sara.verifiers import Verdict
+
+RIGHT = "<answer> 3 + 5 </answer>"
+WRONG = "<answer> 3 * 5 </answer>"
+
+
+def problems(count: int) -> list[Problem]:
+    """Distinct problems, all answered by RIGHT."""
+    words = ["Use", "make", "Think", "step", "answer", "expression"]
+    judge = countdown_problem([3, 5], 8).verify
+    return [Problem(f"p{i}", f"{words[i]} 3 5", {}, judge) for i in range(count)]
+
+
+def sampler_of(make_sampler, *answers: str | list[str | None], run_seed: int = 0):
+    """A letter for each rollout: r right, w wrong, - failed."""
+    texts = {"r": RIGHT, "w": WRONG, "-": None}
+    scripts = [[texts[letter] for letter in letters] for letters in answers]
+    return make_sampler(list(zip(problems(len(scripts)), scripts, strict=True)), run_seed)
+
+
+def test_pass_at_k_agrees_with_counting_every_choice_of_rollouts():
+    rows = [(n, s, k) for n in range(1, 15) for s in range(n + 1) for k in range(1, n + 1)]
+    n, s, k = (np.array(column) for column in zip(*rows, strict=True))
+    exact = [1 - comb(n - s, k) / comb(n, k) for n, s, k in rows]
+    np.testing.assert_allclose(pass_at_k(n, s, k), exact, atol=1e-13)
+
+
+def test_pass_at_k_worked_example():
+    # 4 rollouts, 1 right, choose 2: the pairs without the right one are 3 of 6.
+    assert pass_at_k(np.array([4]), np.array([1]), np.array([2])) == pytest.approx([0.5], abs=1e-14)
+
+
+def test_pass_at_k_is_exactly_zero_without_a_success_and_one_where_every_choice_holds_one():
+    n = np.arange(1, 600)
+    for k in (1, 7, 512):
+        has_so_many = n >= k
+        assert (pass_at_k(n[has_so_many], 0 * n[has_so_many], np.full(has_so_many.sum(), k)) == 0.0).all()
+    assert pass_at_k(np.array([8, 512]), np.array([5, 257]), np.array([4, 256])).tolist() == [1.0, 1.0]
+
+
+def test_pass_at_k_holds_for_large_groups():
+    n, s, k = 512, 3, 64
+    exact = 1 - comb(n - s, k) / comb(n, k)
+    assert pass_at_k(np.array([n]), np.array([s]), np.array([k])) == pytest.approx([exact], rel=1e-10)
+
+
+def test_pass_at_one_is_the_success_rate():
+    s = np.arange(13)
+    np.testing.assert_allclose(pass_at_k(np.full(13, 12), s, np.ones(13, dtype=int)), s / 12, atol=1e-14)
+
+
+def test_evaluation_worked_example(make_sampler):
+    # rates 2/4, 0/4, 4/4: avg@4 = 0.5; two of three prompts have a right rollout: pass@4 = 2/3
+    result = evaluate(sampler_of(make_sampler, "rwwr", "wwww", "rrrr"), k=4, bootstrap=500, seed=0)
+    assert result.successes.tolist() == [2, 0, 4] and result.scored.tolist() == [4, 4, 4]
+    assert result.avg_at_k.value == pytest.approx(0.5)
+    assert result.pass_at_k.value == pytest.approx(2 / 3)
+    assert 0.0 <= result.avg_at_k.low < 0.5 < result.avg_at_k.high <= 1.0
+    assert len(result.rollouts) == 12
+    metrics = result.metrics()
+    assert metrics["eval/accuracy"] == pytest.approx(0.5) and metrics["eval/missing"] == 0.0
+    assert metrics["eval/pass_at_k"] == pytest.approx(2 / 3)
+    assert metrics["eval/tokens_mean"] == 6.0  # five words and the end token
+    assert (metrics["eval/accuracy_low"], metrics["eval/accuracy_high"]) == (result.avg_at_k.low, result.avg_at_k.high)
+
+
+def test_missing_rollouts_are_counted_and_never_scored_as_wrong(make_sampler):
+    # rates 1/2 (two of four missing), 0/4, 3/3; all missing: left out.  avg = (1/2 + 0 + 1) / 3 = 0.5
+    result = evaluate(sampler_of(make_sampler, "r--w", "wwww", "rr-r", "----"), k=4, bootstrap=200, seed=0)
+    assert result.scored.tolist() == [2, 4, 3, 0] and result.successes.tolist() == [1, 0, 3, 0]
+    assert result.avg_at_k.value == pytest.approx(0.5)
+    assert result.pass_at_k.value == pytest.approx(2 / 3)  # among the rollouts that were scored
+    assert result.metrics()["eval/missing"] == 7.0
+    assert len(result.rollouts) == 9
+
+
+def test_an_unscorable_verdict_is_missing_too(make_sampler):
+    faulty = Problem("faulty", "make 9", {}, lambda text: Verdict.UNSCORABLE)
+    sampler = make_sampler([(problems(1)[0], [RIGHT, WRONG]), (faulty, [RIGHT, RIGHT])])
+    result = evaluate(sampler, k=2, bootstrap=50, seed=0)
+    assert result.avg_at_k.value == pytest.approx(0.5) and result.metrics()["eval/missing"] == 2.0
+
+
+def test_an_evaluation_without_any_score_is_an_error_not_a_zero(make_sampler):
+    with pytest.raises(ValueError, match="none of the rollouts could be scored"):
+        evaluate(sampler_of(make_sampler, "--", "--"), k=2, bootstrap=50, seed=0)
+
+
+def test_every_prompt_is_drawn_k_times_with_the_same_seeds_each_time(make_sampler):
+    sampler = sampler_of(make_sampler, "rw" * 3, "wr" * 3, run_seed=9)
+    first = evaluate(sampler, k=3, bootstrap=100, seed=1)
+    second = evaluate(sampler, k=3, bootstrap=100, seed=1)
+    asked = sampler.engine.asked
+    assert [request.prompt_ids for request in asked[:6]] == [sampler.pool.prompt_ids[i] for i in (0, 0, 0, 1, 1, 1)]
+    assert len({request.seed for request in asked[:6]}) == 6
+    assert asked[:6] == asked[6:]
+    assert [rollout.slot for rollout in first.rollouts] == [0, 1, 2, 0, 1, 2] and len(second.rollouts) == 6
+
+
+def test_the_same_bootstrap_seed_gives_the_same_interval_and_another_seed_another(make_sampler):
+    def interval(seed: int):
+        return evaluate(sampler_of(make_sampler, "rrww", "rwww", "rrrr", "wwww"), k=4, bootstrap=999, seed=seed)
+
+    assert interval(3).metrics() == interval(3).metrics()
+    values = np.random.default_rng(0).random(50)
+    low = {bootstrap_mean(values, 100, np.random.default_rng(seed)).low for seed in range(5)}
+    assert len(low) == 5
+
+
+def test_a_bootstrap_interval_covers_the_mean_in_about_95_of_100_samples():
+    # 500 samples: the deviation of the share is sqrt(.95 * .05 / 500) = 0.0097; the percentile bootstrap of 40
+    # values covers a little less than it says.
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(500):
+        estimate = bootstrap_mean(rng.beta(0.5, 1.0, size=40), 300, rng)
+        assert estimate.low <= estimate.value <= estimate.high
+        covered += estimate.low <= 1 / 3 <= estimate.high
+    assert 0.90 <= covered / 500 <= 0.975
+
+
+def test_a_bootstrap_interval_has_the_width_that_theory_gives():
+    # Half right, half wrong, 100 prompts: the deviation of the mean is .05, the interval 2 * 1.96 * .05 = 0.196.
+    values = np.repeat([0.0, 1.0], 50)
+    estimate = bootstrap_mean(values, 20_000, np.random.default_rng(0))
+    assert estimate.value == 0.5
+    assert estimate.high - estimate.low == pytest.approx(0.196, abs=0.012)
+    assert (estimate.low + estimate.high) / 2 == pytest.approx(0.5, abs=0.01)
+
+
+def test_a_bootstrap_of_equal_values_has_no_width():
+    estimate = bootstrap_mean(np.full(7, 0.25), 100, np.random.default_rng(0))
+    assert (estimate.value, estimate.low, estimate.high) == (0.25, 0.25, 0.25)
