@@ -173,3 +173,30 @@ def test_beliefs_say_what_is_wrong_with_their_options(options, message):
 def test_candidate_ratio_must_be_at_least_one():
     with pytest.raises(ValueError, match="candidate_ratio = 0; expected at least 1"):
         DPSSelector(5, 0, candidate_ratio=0)
+
+
+def test_a_large_pool_moves_as_the_formulas_say_in_every_block():
+    """20,000 prompts against the three formulas written out over (P, to, from); 4 steps, some prompts seen."""
+    num_prompts, decay, prior = 20_000, 0.7, 0.5
+    beliefs, rng = DPSBeliefs(num_prompts, decay, prior), np.random.default_rng(5)
+    alpha, mu_post, mu_prior = np.full((num_prompts, 3, 3), prior), beliefs.mu_post, beliefs.mu_prior
+    for _ in range(4):
+        seen, states = rng.choice(num_prompts, 500, replace=False), rng.dirichlet([1, 1, 1], 500)
+        beliefs.observe(seen, states)
+        joint = states[:, :, None] * mu_post[seen][:, None, :] * (alpha / alpha.sum(axis=1, keepdims=True))[seen]
+        alpha = decay * alpha + (1 - decay) * prior
+        alpha[seen] += joint / joint.sum(axis=(1, 2), keepdims=True)
+        mu_post = mu_prior.copy()
+        mu_post[seen] = states
+        mu_prior = np.einsum("ptf,pf->pt", alpha / alpha.sum(axis=1, keepdims=True), mu_post)
+    np.testing.assert_allclose(beliefs.alpha, alpha, rtol=1e-12)
+    np.testing.assert_allclose(beliefs.mu_prior, mu_prior, rtol=1e-12)
+    np.testing.assert_array_equal(beliefs.mixed_next(np.arange(num_prompts)), beliefs.mu_prior[:, 1])
+
+
+def test_beliefs_that_were_read_do_not_move_with_the_next_step():
+    beliefs = DPSBeliefs(3)
+    before, counts = beliefs.mu_prior, beliefs.alpha
+    beliefs.update([0], [0], k=8)
+    np.testing.assert_allclose(before, 1 / 3)
+    np.testing.assert_array_equal(counts, 1)
