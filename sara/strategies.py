@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sara.allocation import ALLOCATORS, Allocator
+from sara.allocation import ALLOCATORS, Allocator, Limits
 from sara.selection import SELECTORS, Selector
+
+if TYPE_CHECKING:
+    from sara.config import AllocationConfig, SelectionConfig
+
+_SARA_OPTIONS = ("tau_low", "probe", "increment", "alpha0", "beta0", "on_commit")
 
 
 class Strategy(NamedTuple):
@@ -55,3 +60,36 @@ def build_strategy(
     strategy = get_strategy(name)
     selector = SELECTORS[strategy.selector](num_prompts, seed, **(selector_options or {}))
     return selector, ALLOCATORS[strategy.allocator](k=k, **(allocator_options or {}))
+
+
+def configured_strategy(
+    name: str, num_prompts: int, seed: int, allocation: AllocationConfig, selection: SelectionConfig
+) -> tuple[Selector, Allocator]:
+    """A fresh selector and allocator with the settings of a configuration: training and simulation run the same."""
+    strategy = get_strategy(name)
+    selector_options = {
+        "uniform": {},
+        "dps": {
+            "decay": selection.decay,
+            "candidate_ratio": selection.candidate_ratio,
+            "groups_per_step": allocation.groups_per_step,
+        },
+    }
+    allocator_options = {
+        "fixed": {},
+        "ds": {"max_gen_batches": allocation.max_gen_batches},
+        "sara": {option: getattr(allocation, option) for option in _SARA_OPTIONS},
+    }
+    return build_strategy(
+        name,
+        num_prompts=num_prompts,
+        seed=seed,
+        k=allocation.k,
+        selector_options=selector_options[strategy.selector],
+        allocator_options=allocator_options[strategy.allocator],
+    )
+
+
+def configured_limits(allocation: AllocationConfig) -> Limits:
+    """What ends a step, for every strategy alike."""
+    return Limits(target=allocation.groups_per_step, budget=allocation.rollout_cap, max_rounds=allocation.max_rounds)

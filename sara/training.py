@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from sara.advantages import ADVANTAGES
-from sara.allocation import Allocator, Limits
 from sara.collection import Collection, collect
 from sara.config import RunConfig
 from sara.datasets.base import Problem
@@ -24,8 +23,7 @@ from sara.learner import Learner, TrainingExample
 from sara.models import Policy
 from sara.rollouts import PromptPool, Rollout, RolloutSampler
 from sara.seeds import step_rng
-from sara.selection import Selector
-from sara.strategies import build_strategy, get_strategy
+from sara.strategies import configured_limits, configured_strategy
 
 
 @dataclass(frozen=True)
@@ -56,12 +54,10 @@ class Trainer:
         heldout_pool = PromptPool(policy, heldout, sampling.max_new_tokens)
         self.sampler = RolloutSampler(self.engine, policy.tokenizer, pool, sampling, config.seed)
         self.heldout = RolloutSampler(self.engine, policy.tokenizer, heldout_pool, sampling, config.evaluation.seed)
-        self.selector, self.allocator = _build_strategy(config, len(pool))
-        self.limits = Limits(
-            target=config.allocation.groups_per_step,
-            budget=config.allocation.rollout_cap,
-            max_rounds=config.allocation.max_rounds,
+        self.selector, self.allocator = configured_strategy(
+            config.strategy, len(pool), config.seed, config.allocation, config.selection
         )
+        self.limits = configured_limits(config.allocation)
         self.learner = Learner(policy.model, config.learner, config.engine.temperature)
         self.estimate_advantages = ADVANTAGES[config.learner.advantage]
 
@@ -117,35 +113,6 @@ def _reward_metrics(collection: Collection) -> dict[str, float]:
         "reward/mean": float(ledger.s.sum() / max(ledger.n.sum(), 1)),
         "reward/trained_mean": float(ledger.s[is_trained].sum() / max(ledger.n[is_trained].sum(), 1)),
     }
-
-
-def _build_strategy(config: RunConfig, num_prompts: int) -> tuple[Selector, Allocator]:
-    allocation, selection = config.allocation, config.selection
-    selector_options = {
-        "uniform": {},
-        "dps": {
-            "decay": selection.decay,
-            "candidate_ratio": selection.candidate_ratio,
-            "groups_per_step": allocation.groups_per_step,
-        },
-    }
-    allocator_options = {
-        "fixed": {},
-        "ds": {"max_gen_batches": allocation.max_gen_batches},
-        "sara": {
-            name: getattr(allocation, name)
-            for name in ("tau_low", "probe", "increment", "alpha0", "beta0", "on_commit")
-        },
-    }
-    strategy = get_strategy(config.strategy)
-    return build_strategy(
-        config.strategy,
-        num_prompts=num_prompts,
-        seed=config.seed,
-        k=allocation.k,
-        selector_options=selector_options[strategy.selector],
-        allocator_options=allocator_options[strategy.allocator],
-    )
 
 
 class Stopwatch:

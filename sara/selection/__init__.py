@@ -2,6 +2,7 @@
 
 from sara.selection.base import Evidence, Selector
 from sara.selection.dps import DPSBeliefs, DPSSelector
+from sara.selection.ranking import RankingSelector
 from sara.selection.shuffle import ShuffleSelector
 
 SELECTORS: dict[str, type[Selector]] = {
@@ -9,4 +10,4 @@ SELECTORS: dict[str, type[Selector]] = {
     "dps": DPSSelector,
 }
 
-__all__ = ["SELECTORS", "DPSBeliefs", "DPSSelector", "Evidence", "Selector", "ShuffleSelector"]
+__all__ = ["SELECTORS", "DPSBeliefs", "DPSSelector", "Evidence", "RankingSelector", "Selector", "ShuffleSelector"]

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sara.selection.base import Evidence, Selector
-from sara.selection.shuffle import ShuffleSelector, require_same_pool
+from sara.selection.base import Evidence
+from sara.selection.ranking import RankingSelector
+from sara.selection.shuffle import require_same_pool
 
 ALL_FAIL, MIXED, ALL_PASS = 0, 1, 2
 _BLOCK = 8192  # prompts moved together: their 15 numbers and the temporaries fit in a second-level cache
@@ -140,14 +141,11 @@ def _copied(prompts_last: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.array(np.moveaxis(prompts_last, -1, 0), order="C")
 
 
-class DPSSelector(Selector):
+class DPSSelector(RankingSelector):
     """Opens, out of a shuffled pool of candidates, the prompts that DPS believes most likely to be mixed.
 
-    candidate_ratio   candidates for each group of the batch
-    groups_per_step   B; None: what `begin_step` says the step opens
-
-    Candidates come in the order of a seeded shuffle, which also breaks ties. When a step asks for more
-    prompts than there are candidates, the next ones are taken and ranked.
+    decay, prior                      of the `DPSBeliefs`
+    candidate_ratio, groups_per_step  of the `RankingSelector`
     """
 
     def __init__(
@@ -159,52 +157,22 @@ class DPSSelector(Selector):
         groups_per_step: int | None = None,
         prior: float = 1.0,
     ) -> None:
-        if candidate_ratio < 1:
-            raise ValueError(f"candidate_ratio = {candidate_ratio}; expected at least 1")
+        super().__init__(num_prompts, seed, candidate_ratio, groups_per_step)
         self.beliefs = DPSBeliefs(num_prompts, decay, prior)
-        self.candidate_ratio, self.groups_per_step = candidate_ratio, groups_per_step
-        self._order = ShuffleSelector(num_prompts, seed)
-        self._ranked = np.empty(0, dtype=np.int64)  # candidates of this step not opened yet, best first
-        self._pool_size = 0
 
-    def begin_step(self, step: int, opens_at_least: int) -> None:
-        self._order.begin_step(step)
-        self._pool_size = int(np.ceil(self.candidate_ratio * (self.groups_per_step or opens_at_least)))
-        self._ranked = self._ranked_candidates()
-
-    def select(self, count: int) -> NDArray[np.int64]:
-        taken = self._ranked[:count]
-        self._ranked = self._ranked[count:]
-        while taken.size < count:
-            self._ranked = self._ranked_candidates()
-            if not self._ranked.size:
-                break
-            missing = count - taken.size
-            taken, self._ranked = np.append(taken, self._ranked[:missing]), self._ranked[missing:]
-        return taken
+    def scores(self, candidates: NDArray[np.int64]) -> NDArray[np.float64]:
+        return self.beliefs.mixed_next(candidates)
 
     def end_step(self, evidence: Evidence) -> None:
         is_seen = evidence.n > 0
         self.beliefs.observe(evidence.prompts[is_seen], soft_states(evidence)[is_seen])
 
     def state_dict(self) -> dict[str, Any]:
-        order, beliefs = self._order.state_dict(), self.beliefs.state_dict()
-        return {
-            "order": order,
-            "beliefs": beliefs,
-            "ranked": self._ranked.copy(),
-            "pool_size": self._pool_size,
-        }
+        return super().state_dict() | {"beliefs": self.beliefs.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._order.load_state_dict(state["order"])
+        super().load_state_dict(state)
         self.beliefs.load_state_dict(state["beliefs"])
-        self._ranked = np.array(state["ranked"], dtype=np.int64)
-        self._pool_size = int(state["pool_size"])
-
-    def _ranked_candidates(self) -> NDArray[np.int64]:
-        candidates = self._order.select(self._pool_size)
-        return candidates[np.argsort(-self.beliefs.mixed_next(candidates), kind="stable")]
 
 
 def soft_states(evidence: Evidence) -> NDArray[np.float64]:

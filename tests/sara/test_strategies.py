@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from sara.allocation import ALLOCATORS
+from sara.allocation import ALLOCATORS, Limits
+from sara.config import AllocationConfig, SelectionConfig
 from sara.selection import SELECTORS
-from sara.strategies import STRATEGIES, build_strategy, get_strategy
+from sara.strategies import STRATEGIES, build_strategy, configured_limits, configured_strategy, get_strategy
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -40,3 +41,19 @@ def test_options_reach_the_selector_and_the_allocator():
     )
     assert (selector.beliefs.decay, selector.candidate_ratio) == (0.5, 3)
     assert (allocator.k, allocator.tau_low, allocator.probe, allocator.on_commit) == (4, 0.2, 2, "stop")
+
+
+def test_a_configuration_reaches_the_selector_and_the_allocator():
+    allocation = AllocationConfig(
+        k=16, groups_per_step=4, tau_low=0.3, probe=2, increment=5, on_commit="stop", budget=200
+    )
+    selector, allocator = configured_strategy(
+        "sara+dps", 50, 3, allocation, SelectionConfig(decay=0.9, candidate_ratio=2)
+    )
+    assert (allocator.k, allocator.tau_low, allocator.probe, allocator.increment) == (16, 0.3, 2, 5)
+    assert allocator.on_commit == "stop"
+    assert (selector.beliefs.decay, selector.candidate_ratio, selector.groups_per_step) == (0.9, 2, 4)
+    _, dynamic = configured_strategy("ds", 50, 3, AllocationConfig(max_gen_batches=7), SelectionConfig())
+    assert dynamic.max_rounds == 7
+    assert configured_limits(allocation) == Limits(target=4, budget=200, max_rounds=20)
+    assert configured_limits(AllocationConfig(max_gen_batches=7)).budget == 7 * 16 * 8
