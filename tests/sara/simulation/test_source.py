@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sara.allocation import MISSING, Draws
-from sara.engines.population import PopulationSource
+from sara.simulation.source import LearningPopulation, PopulationSource
 
 
 def draws_of(prompts, slots, attempts=0) -> Draws:
@@ -71,3 +71,30 @@ def test_rates_from_a_beta_distribution_have_its_mean_and_variance():
 def test_the_population_says_what_is_wrong(options, message):
     with pytest.raises(ValueError, match=message):
         PopulationSource(run_seed=0, **options)
+
+
+def test_rates_rise_with_steps_and_with_training_by_hand():
+    """Log-odds: ln(1/3) at 0.25. Step 3 has seen two drifts of ln 3 / 2, so 0.25 -> 0.5; a prompt trained on twice with
+    a gain of ln 3 / 2 is at ln 3, so 0.75."""
+    source = LearningPopulation([0.25, 0.25, 0.0, 1.0], 0, drift=np.log(3) / 2, gain=np.log(3) / 2)
+    source.learn(np.array([1]))
+    source.learn(np.array([1, 2]))
+    np.testing.assert_allclose(source.rates(1, np.arange(4)), [0.25, 0.5, 0, 1])
+    np.testing.assert_allclose(source.rates(3, np.arange(4)), [0.5, 0.75, 0, 1])
+    np.testing.assert_allclose(source.success_rates, [0.25, 0.25, 0, 1])  # where they started
+
+
+def test_a_fading_drift_adds_up_step_by_step():
+    """Drift 1, 1/e after 4 steps: by step 4 it has added 1 + e^(-1/4) + e^(-2/4); for ever, 1 / (1 - e^(-1/4))."""
+    source = LearningPopulation([0.5], 0, drift=1.0, fade_steps=4)
+    log_odds = [np.log(rate / (1 - rate)) for rate in (source.rates(step, np.array([0]))[0] for step in (1, 4, 1000))]
+    np.testing.assert_allclose(log_odds, [0, 1 + np.exp(-0.25) + np.exp(-0.5), 1 / (1 - np.exp(-0.25))])
+
+
+def test_a_population_that_does_not_learn_keeps_its_rates_to_the_bit():
+    rates = np.random.default_rng(0).beta(0.1, 0.3, 1000)
+    source = LearningPopulation(rates, 0)
+    source.learn(np.arange(1000))
+    np.testing.assert_array_equal(source.rates(50, np.arange(1000)), rates)
+    draws = draws_of(np.arange(1000), 0)
+    np.testing.assert_array_equal(source.draw(9, draws).rewards, PopulationSource(rates, 0).draw(9, draws).rewards)
