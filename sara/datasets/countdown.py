@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from sara.datasets.base import Problem
-from sara.verifiers import verify_countdown
+from sara.verifiers import Verdict, verify_countdown
 
 Split = Literal["train", "heldout"]
 HELDOUT_ONE_IN = 5
@@ -76,7 +76,7 @@ def countdown_problem(numbers: Sequence[int], target: int, problem_id: str | Non
     )
 
 
-def _verify(response: str, numbers: tuple[int, ...], target: int):
+def _verify(response: str, numbers: tuple[int, ...], target: int) -> Verdict:
     return verify_countdown(response, numbers, target)
 
 

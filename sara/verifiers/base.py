@@ -1,7 +1,7 @@
 """The contract of a verifier: a completion and a reference in, a verdict out.
 
 Owns the three outcomes. Never decides what a verdict is worth to the learner: that is
-`sara.collection`'s reading of it (RIGHT 1, WRONG 0, UNSCORABLE missing).
+`sara.rollouts`' reading of it (RIGHT 1, WRONG 0, UNSCORABLE missing).
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -73,3 +74,21 @@ def test_the_content_hash_changes_with_anything_that_changes():
     assert len(set(hashes)) == len(variants)
     assert content_hash(list(problems)) == hashes[0]
     assert all(len(value) == 64 for value in hashes)
+
+
+def test_the_content_hash_does_not_depend_on_the_order_of_a_references_keys():
+    problem = countdown_problem([3, 5], 8)
+    turned = replace(problem, reference=dict(reversed(problem.reference.items())))
+    assert list(turned.reference) != list(problem.reference)
+    assert content_hash([turned]) == content_hash([problem])
+
+
+def test_the_published_countdown_problems_are_read_whole():
+    path = Path(__file__).parents[4] / "shared" / "data" / "countdown_first10240.jsonl"
+    if not path.is_file():
+        pytest.skip(f"the published problems are not beside this checkout: {path.name} is missing")
+    train, _ = load_problems(SMALL.model_copy(update={"train_path": path}))
+    assert len(train) == 10240
+    assert (train[0].id, train[0].reference) == ("countdown34/00000", {"numbers": [44, 19, 35], "target": 98})
+    assert train[0].verify("<answer>44+19+35</answer>") is Verdict.RIGHT
+    assert {len(problem.reference["numbers"]) for problem in train} == {3, 4}

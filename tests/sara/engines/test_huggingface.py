@@ -198,6 +198,23 @@ def test_a_completion_stops_with_its_first_end_token_or_is_cut_without_one(model
     assert stopped_at_the_limit > 0
 
 
+def test_a_prompt_is_computed_once_for_its_group_and_finished_rows_leave_the_batch(model):
+    shapes: list[tuple[int, int]] = []
+    hook = model.register_forward_pre_hook(
+        lambda module, args, kwargs: shapes.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
+    )
+    try:
+        completions = HuggingFaceEngine(model, range(120, 132), 512).generate(requests(8), Sampling(1.0, 60))
+    finally:
+        hook.remove()
+    longest_prompt = max(map(len, PROMPTS))
+    assert shapes[0] == (len(PROMPTS), longest_prompt)  # 40 requests, 5 prompts
+    assert shapes[1] == (40, 1) and {length for _, length in shapes[1:]} == {1}
+    decoded = sum(rows for rows, _ in shapes[1:])
+    wanted = sum(len(completion.token_ids) - 1 for completion in completions)
+    assert wanted <= decoded <= wanted / 0.8 + 40  # rows leave once fewer than 80% of them are active
+
+
 def test_a_single_token_can_be_the_whole_completion(model):
     completion = HuggingFaceEngine(model, range(132), 512).generate(requests(1), Sampling(1.0, 9))[0]
     assert len(completion.token_ids) == 1 and completion.finish_reason == "stop"
