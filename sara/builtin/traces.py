@@ -5,8 +5,9 @@ A trace tries combinations step by step, marks a try that misses, and ends with 
     3 * 5 = 15 ; 15 - 7 = 8 no 3 * 5 = 15 ; 15 + 7 = 22 yes <answer> ( 3 * 5 ) + 7 </answer>
 
 A miss may be followed by giving up, `<answer> none </answer>`, and the last of MAX_TRIES misses always
-is. So failures are longer than successes, as in reasoning models, and reinforcement has something to
-teach: to go on trying. Words are separated by single spaces.
+is: reinforcement has something to teach, to go on trying. A search that never gives up early makes
+failures longer than successes, as in reasoning models; one that often does makes them shorter. Words
+are separated by single spaces.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from sara.builtin.traces import MAX_TRIES, TraceRecipe, draw_trace, format_expre
 from sara.datasets.countdown import Combination, Countdown
 from sara.verifiers import Verdict, verify_countdown
 
-RECIPE = TraceRecipe(sizes={2: 1, 3: 1, 4: 1, 5: 1}, hit_rate=0.4)
+RECIPE = TraceRecipe(sizes={2: 1, 3: 1, 4: 1, 5: 1}, hit_rate=0.4, give_up_rate=0.3)
 STEP = re.compile(r"(\d+) ([-+*/]) (\d+) = (\d+)")
 
 
@@ -48,10 +48,18 @@ def test_a_trace_that_hits_ends_in_a_right_answer_and_one_that_gives_up_in_none(
         assert verdict is (Verdict.RIGHT if has_hit else Verdict.WRONG), response
         assert marks[:-1] == ["no"] * (len(marks) - 1)
         if not has_hit:
-            assert response.endswith(" no <answer> none </answer>") and len(marks) == MAX_TRIES
+            assert response.endswith(" no <answer> none </answer>")
+        assert len(marks) <= MAX_TRIES
         outcomes[has_hit] += 1
-    # Four tries of 0.4 each all miss with chance 0.6**4 = 0.1296: about 52 of 400, deviation 6.7.
-    assert 25 <= outcomes[False] <= 79
+    # A next try is made with chance 0.6 * 0.7 = 0.42, so a hit is found with chance
+    # 0.4 * (1 + 0.42 + 0.42**2 + 0.42**3) = 0.668: about 133 of 400 give up, deviation 9.4.
+    assert 95 <= outcomes[False] <= 171
+
+
+@pytest.mark.parametrize(("give_up_rate", "tries_made"), [(0.0, MAX_TRIES), (1.0, 1)])
+def test_the_give_up_rate_decides_how_long_a_vain_search_lasts(give_up_rate, tries_made):
+    recipe = TraceRecipe(sizes={2: 1, 3: 1}, hit_rate=0.0, give_up_rate=give_up_rate)
+    assert {len(tries(response)) for _, response in traces(50, recipe)} == {tries_made}
 
 
 def test_every_step_of_a_trace_is_true_and_uses_only_what_is_left():
@@ -79,11 +87,12 @@ def test_traces_are_of_training_problems_inside_the_ranges_of_the_recipe():
     assert set(sizes) == {2, 3} and sizes[3] > 2 * sizes[2]
 
 
-def test_failures_are_longer_than_successes():
+def test_without_giving_up_early_failures_are_longer_than_successes():
+    recipe = TraceRecipe(sizes={2: 1, 3: 1, 4: 1}, hit_rate=0.5, give_up_rate=0.0)
     lengths = {True: [], False: []}
-    for _, response in traces(400):
+    for _, response in traces(400, recipe):
         lengths["yes" in response.split()].append(len(response.split()))
-    assert mean(lengths[False]) > 1.3 * mean(lengths[True])
+    assert mean(lengths[False]) > 1.5 * mean(lengths[True])
 
 
 def test_the_same_seed_gives_the_same_traces():
