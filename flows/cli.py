@@ -13,6 +13,8 @@ from typing import Annotated
 
 import typer
 
+from flows.commands.replay import replay
+from flows.commands.simulate import simulate
 from flows.environment import set_up_environment
 
 app = typer.Typer(
@@ -152,6 +154,12 @@ def ui(
     from flows.ui import serve
 
     serve(tracking.uri, mlflow_port, prefect_port)
+
+
+app.command()(replay)
+
+
+app.command()(simulate)
 
 
 def _print_comparison(uri: str, experiment: str, run_id: str, as_json: bool) -> None:

@@ -1,0 +1,166 @@
+"""The figures of a simulation: costs of every row, the course of the steps, and costs along the grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from sara.reporting.figures import DPI, WIDTH_IN
+from sara.reporting.line_labels import NamedLine, name_lines
+from sara.reporting.style import LIGHT as SCHEME
+from sara.reporting.style import dress
+from sara.simulation.config import SimulateConfig
+from sara.simulation.oracle import ORACLE
+from sara.simulation.run import Run, Trace
+from sara.simulation.summary import Row
+
+_MOST_ROWS = 48  # a taller figure of dots is no longer read
+_SETTINGS = {"k": "k", "tau_low": "tau_low", "probe": "probe", "increment": "increment", "prior": "prior"}
+
+
+def draw_all(config: SimulateConfig, rows: Sequence[Row], traces: Sequence[Trace]) -> dict[str, Figure]:
+    """File name -> figure, for each that has something to show."""
+    figures = {
+        "costs.png": draw_costs(config, rows),
+        "steps.png": draw_steps(config, traces),
+        "grid.png": draw_grid(config, rows),
+    }
+    return {name: figure for name, figure in figures.items() if figure is not None}
+
+
+def draw_costs(config: SimulateConfig, rows: Sequence[Row]) -> Figure | None:
+    """Rollouts (left) and tokens (right) for one effective group, with one standard error; relative to DS if it ran."""
+    shown = [row for row in rows if np.isfinite(row.rollouts_per_group.value)]
+    if not shown or len(shown) > _MOST_ROWS:
+        return None
+    figure, panels = _panels(2, height_in=1.1 + 0.24 * len(shown), share_y=True)
+    has_ds = all(row.rollouts_vs_ds is not None for row in shown)
+    places = np.arange(len(shown))[::-1]
+    for axes, unit in zip(panels, ("rollouts", "tokens"), strict=True):
+        name, scale = (f"{unit}_vs_ds", 100) if has_ds else (f"{unit}_per_group", 1)
+        for row, place in zip(shown, places, strict=True):
+            value = getattr(row, name)
+            error = scale * (value.error or 0)
+            axes.errorbar(scale * value.value, place, xerr=error, color=_colour(row.strategy), **_DOT)
+        axes.set_xlim(left=0)
+        axes.grid(axis="x", color=SCHEME.faint, linewidth=0.6)
+        axes.set_xlabel(f"{unit} for an effective group" + (", % of DS" if has_ds else ""))
+    panels[0].set_yticks(places, [_label(config, row) for row in shown])
+    return figure
+
+
+def draw_steps(config: SimulateConfig, traces: Sequence[Trace]) -> Figure | None:
+    """Rollouts, effective share and rounds along the steps, each strategy with its first setting, smoothed."""
+    if config.steps < 2:
+        return None
+    first: dict[str, Run] = {}
+    for trace in traces:
+        first.setdefault(trace.run.strategy, trace.run)
+    figure, panels = _panels(3, height_in=3.3)
+    asked = config.settings()[0].k * config.settings()[0].groups_per_step
+    for axes, (title, over, under) in zip(panels, _COURSES, strict=True):
+        lines = []
+        for strategy, run in first.items():
+            of_run = [trace.steps for trace in traces if trace.run == run]
+            line = _smoothed(of_run, over, under, config.steps) / (asked if under is None and over != "rounds" else 1)
+            x = np.arange(1, config.steps + 1)
+            axes.plot(x, line, color=_colour(strategy), linewidth=1.6 if strategy.startswith("sara") else 1.0)
+            lines.append(NamedLine(strategy, x, line, _colour(strategy), strategy.startswith("sara")))
+        axes.set(xlabel="step", xlim=(1, max(1.3 * config.steps, 2)))
+        axes.set_title(title, loc="left", fontsize=9, color=SCHEME.ink)
+        axes.set_ylim(bottom=0)
+        name_lines(axes, lines, SCHEME.paper)
+    return figure
+
+
+def draw_grid(config: SimulateConfig, rows: Sequence[Row]) -> Figure | None:
+    """Rollouts as a share of DS's along each setting that varies, one line for each combination of the others."""
+    varied = config.grid.varied()
+    found = {name: _grid_lines(name, rows) for name in varied}
+    found = {name: lines for name, lines in found.items() if lines}
+    if not found:
+        return None
+    figure, panels = _panels(max(len(found), 2), height_in=3.3, share_y=True)
+    for axes, (name, lines) in zip(panels, found.items(), strict=False):
+        values = list(dict.fromkeys(value for _, xs, _ in lines for value in xs))
+        values.sort(key=lambda value: (isinstance(value, str), value))
+        named: dict[str, NamedLine] = {}
+        for strategy, xs, ys in lines:
+            x = [values.index(value) for value in xs]
+            axes.plot(x, ys, color=_colour(strategy), linewidth=1.2, marker="o", markersize=3.5)
+            named.setdefault(strategy, NamedLine(strategy, x, ys, _colour(strategy)))
+        axes.set_xticks(range(len(values)), [_written(value) for value in values])
+        axes.set(xlim=(-0.2, len(values) - 0.3), xlabel=_SETTINGS[name])
+        name_lines(axes, list(named.values()), SCHEME.paper)
+    for axes in panels[len(found) :]:
+        axes.remove()
+    panels[0].set_ylabel("rollouts for an effective group, % of DS")
+    return figure
+
+
+_DOT = {"fmt": "o", "markersize": 5, "elinewidth": 1.2, "capsize": 0}
+_COURSES = (
+    ("rollouts a step, × uniform", "rollouts/generated", None),
+    ("effective share of trained groups", "groups/effective", "groups/trained"),
+    ("rounds a step", "rounds", None),
+)
+
+
+def _grid_lines(name: str, rows: Sequence[Row]) -> list[tuple[str, list, list[float]]]:
+    """(strategy, values of the setting, % of DS) for each combination of the other settings with two points or more."""
+    lines: dict[tuple, list[Row]] = {}
+    for row in rows:
+        if row.rollouts_vs_ds is None or row.strategy == "ds" or _value(row, name) is None:
+            continue
+        others = tuple(_value(row, other) for other in _SETTINGS if other not in (name, *_follows(name)))
+        lines.setdefault((row.strategy, *others), []).append(row)
+    return [
+        (key[0], [_value(row, name) for row in group], [100 * row.rollouts_vs_ds.value for row in group])
+        for key, group in lines.items()
+        if len({_value(row, name) for row in group}) == len(group) > 1
+    ]
+
+
+def _follows(name: str) -> tuple[str, ...]:
+    """A probe given as a share of k changes with k."""
+    return ("probe", "increment") if name == "k" else ()
+
+
+def _value(row: Row, name: str):
+    return (None if row.alpha0 is None else (row.alpha0, row.beta0)) if name == "prior" else getattr(row, name)
+
+
+def _written(value) -> str:
+    return f"{value[0]:g}, {value[1]:g}" if isinstance(value, tuple) else str(value)
+
+
+def _label(config: SimulateConfig, row: Row) -> str:
+    settings = [
+        f"{name}={_written(_value(row, name))}" for name in config.grid.varied() if _value(row, name) is not None
+    ]
+    return " ".join([row.strategy, *settings])
+
+
+def _smoothed(of_run: Sequence[dict[str, NDArray[np.float64]]], over: str, under: str | None, steps: int):
+    """(T,) mean over seeds, each step over the steps around it; a share is a ratio of sums."""
+    window = np.ones(min(max(1, steps // 20), steps))
+    top = np.convolve(np.sum([trace[over] for trace in of_run], axis=0), window, mode="same")
+    bottom = np.sum([trace[under] for trace in of_run], axis=0) if under else np.full(steps, float(len(of_run)))
+    bottom = np.convolve(bottom, window, mode="same")
+    return np.divide(top, bottom, out=np.full(steps, np.nan), where=bottom > 0)
+
+
+def _panels(columns: int, height_in: float, share_y: bool = False) -> tuple[Figure, list[Axes]]:
+    figure = Figure(figsize=(WIDTH_IN, height_in), dpi=DPI, layout="constrained", facecolor=SCHEME.paper)
+    panels = figure.subplots(1, columns, sharey=share_y, squeeze=False).ravel().tolist()
+    for axes in panels:
+        dress(axes, SCHEME)
+    return figure, panels
+
+
+def _colour(strategy: str) -> str:
+    return SCHEME.ink if strategy == ORACLE else SCHEME.strategy(strategy)

@@ -1,0 +1,43 @@
+"""All runs of a simulation, on one process or several."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+
+from sara.simulation.config import SimulateConfig
+from sara.simulation.run import Run, Trace, plan_runs, simulate
+
+OnProgress = Callable[[int, int], None]
+
+
+def simulate_all(config: SimulateConfig, workers: int = 1, on_progress: OnProgress | None = None) -> list[Trace]:
+    """A trace for each run and seed, in that order, whatever the number of processes.
+
+    workers      processes that play runs at the same time, at least 1
+    on_progress  told how many runs are over, and of how many
+    """
+    jobs = [(config, run, seed) for run in plan_runs(config) for seed in config.seeds]
+    traces = []
+    with _mapped(workers) as map_jobs:
+        for trace in map_jobs(_simulate_job, jobs):
+            traces.append(trace)
+            if on_progress:
+                on_progress(len(traces), len(jobs))
+    return traces
+
+
+def _simulate_job(job: tuple[SimulateConfig, Run, int]) -> Trace:
+    return simulate(*job)
+
+
+@contextmanager
+def _mapped(workers: int) -> Iterator[Callable]:
+    """`map`, or that of a pool of processes."""
+    if workers == 1:
+        yield map
+        return
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield pool.map
