@@ -7,14 +7,14 @@ redraws of missing rollouts, the surplus, and the counts of where every rollout 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sara.allocation import MISSING, Allocator, Draws, Fate, Ledger, Limits, Outcomes
-from sara.seeds import prompt_priorities
+from sara.seeds import audit_lots, prompt_priorities
 from sara.selection import Evidence, Selector
 
 StepOutcome = Literal["target", "budget", "prompts", "rounds", "complete"]
@@ -124,12 +124,13 @@ class StepCollection:
             raise ValueError(f"step {self.step} is not over: {self._pending.size} draws are pending")
         self._is_finished = True
         ledger = self.ledger
-        ledger.fate[ledger.fate == Fate.OPEN] = Fate.UNFINISHED
-        self.allocator.end_step(ledger)
+        is_cut_short = (ledger.fate == Fate.AUDITED) & (ledger.n < self.allocator.k)
+        ledger.fate[is_cut_short | (ledger.fate == Fate.OPEN)] = Fate.UNFINISHED
+        beliefs = self.allocator.end_step(ledger)
         self.selector.end_step(Evidence(ledger.prompts, ledger.n, ledger.s, self.allocator.chances(ledger)))
         trained = ledger.prompts[ledger.fate == Fate.COMMITTED]
         in_order = np.argsort(prompt_priorities(self.seed, self.step, trained))
-        return Collection(self.step, self.allocator.k, trained[in_order], ledger, self._outcome)
+        return Collection(self.step, self.allocator.k, trained[in_order], ledger, self._outcome, beliefs)
 
     def _set_up(
         self, step: int, selector: Selector, allocator: Allocator, limits: Limits, seed: int, max_redraws: int
@@ -149,7 +150,7 @@ class StepCollection:
         if wanted:
             fresh = self.selector.select(wanted)
             self._is_pool_exhausted = fresh.size < wanted
-            self.ledger.open(fresh)
+            self.ledger.open(fresh, audit_lots(self.seed, self.step, fresh))
         return self.allocator.allocate(self.ledger, self.limits)
 
     def _issue(self, counts: NDArray[np.int64]) -> None:
@@ -208,6 +209,7 @@ class Collection:
     ledger   counts of every opened prompt
     outcome  what ended the step: target, budget, prompts (pool exhausted), rounds, or complete (nothing more
              was asked for)
+    beliefs  what the allocator decided by and learned, under metric names
     """
 
     step: int
@@ -215,13 +217,14 @@ class Collection:
     trained: NDArray[np.int64]
     ledger: Ledger
     outcome: StepOutcome
+    beliefs: dict[str, float] = field(default_factory=dict)
 
     @property
     def rounds(self) -> int:
         return self.ledger.rounds
 
     def metrics(self) -> dict[str, float]:
-        """Where rollouts, tokens and groups went. The six fates of rollouts add up to those generated."""
+        """Where rollouts, tokens and groups went. The seven fates of rollouts add up to those generated."""
         ledger, fates = self.ledger, self._rollout_fates()
         values = {
             "rollouts/generated": ledger.spent,
@@ -236,7 +239,7 @@ class Collection:
             values |= {f"rollouts/{fate}": ledger.n[rows].sum(), f"tokens/{fate}": ledger.tokens[rows].sum()}
         values |= {"rollouts/missing": ledger.missing.sum(), "tokens/missing": ledger.missing_tokens.sum()}
         values |= self._group_counts()
-        values |= {"rounds": ledger.rounds}
+        values |= {"rounds": ledger.rounds} | self.beliefs
         return {name: float(value) for name, value in values.items()}
 
     def _rollout_fates(self) -> dict[str, NDArray[np.bool_]]:
@@ -247,6 +250,7 @@ class Collection:
             "effective": is_trained & ledger.is_mixed,
             "abandoned": is_abandoned & (ledger.n < self.k),
             "saturated": (is_abandoned & (ledger.n == self.k)) | (is_trained & ~ledger.is_mixed),
+            "audited": ledger.fate == Fate.AUDITED,
             "surplus": ledger.fate == Fate.SURPLUS,
             "unfinished": ledger.has_fate(Fate.OPEN, Fate.UNFINISHED, Fate.UNSCORABLE),
         }
@@ -257,7 +261,8 @@ class Collection:
         is_trained = ledger.fate == Fate.COMMITTED
         trained, effective = count[Fate.COMMITTED], np.count_nonzero(is_trained & ledger.is_mixed)
         committed = trained + count[Fate.SURPLUS]
-        resolved = committed + count[Fate.ABANDONED_FAIL] + count[Fate.ABANDONED_PASS]
+        resolved = committed + count[Fate.ABANDONED_FAIL] + count[Fate.ABANDONED_PASS] + count[Fate.AUDITED]
+        is_complete_audit = ledger.is_audited & ledger.has_fate(Fate.AUDITED, Fate.COMMITTED, Fate.SURPLUS)
         return {
             "groups/opened": len(ledger),
             "groups/committed": committed,
@@ -265,10 +270,13 @@ class Collection:
             "groups/effective": effective,
             "groups/abandoned_fail": count[Fate.ABANDONED_FAIL],
             "groups/abandoned_pass": count[Fate.ABANDONED_PASS],
+            "groups/audited": count[Fate.AUDITED],
             "groups/surplus": count[Fate.SURPLUS],
             "groups/unfinished": count[Fate.UNFINISHED],
             "groups/unscorable": count[Fate.UNSCORABLE],
             "groups/short": np.count_nonzero(is_trained & (ledger.n < self.k)),
+            "audit/groups": np.count_nonzero(is_complete_audit),
+            "audit/effective": np.count_nonzero(is_complete_audit & ledger.is_mixed),
             "effective_share": effective / trained if trained else 0.0,
             "commit_rate": committed / resolved if resolved else 0.0,
         }

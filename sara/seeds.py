@@ -13,11 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio, the increment of splitmix64
-_ROLLOUT, _PRIORITY, _STREAM = (
-    1,
-    2,
-    3,
-)  # one domain a use: equal arguments never give equal values across uses
+_ROLLOUT, _PRIORITY, _STREAM, _AUDIT = range(1, 5)  # a domain each: equal arguments never give equal values across
 
 
 def rollout_seeds(
@@ -44,6 +40,15 @@ def prompt_priorities(run_seed: int, step: int, prompts: ArrayLike) -> NDArray[n
     return _fold(_key(_PRIORITY, run_seed, step), _words("prompts", prompts))
 
 
+def audit_lots(run_seed: int, step: int, prompts: ArrayLike) -> NDArray[np.float64]:
+    """A uniform number in [0, 1) for each prompt in `step`, apart from its rollouts: who is audited if abandoned.
+
+    prompts  (N,) integers >= 0
+    returns  (N,) float64
+    """
+    return _to_unit(_fold(_key(_AUDIT, run_seed, step), _words("prompts", prompts)))
+
+
 def unit_interval(seeds: NDArray[np.uint64], stream: int = 0) -> NDArray[np.float64]:
     """One uniform number in [0, 1) for each seed; different `stream`s of one seed are independent.
 
@@ -51,13 +56,17 @@ def unit_interval(seeds: NDArray[np.uint64], stream: int = 0) -> NDArray[np.floa
     returns  (N,) float64, multiples of 2**-53
     """
     mixed = _fold(np.asarray(seeds, dtype=np.uint64), _words("stream", [_STREAM, stream])[1])
-    return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return _to_unit(mixed)
 
 
 def step_rng(run_seed: int, step: int, purpose: str) -> np.random.Generator:
     """A generator for one `purpose` of one step; the same three arguments always give the same stream."""
     digest = hashlib.blake2b(f"{int(run_seed)}/{int(step)}/{purpose}".encode(), digest_size=16).digest()
     return np.random.default_rng(int.from_bytes(digest, "little"))
+
+
+def _to_unit(words: NDArray[np.uint64]) -> NDArray[np.float64]:
+    return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def _key(domain: int, run_seed: int, step: int) -> NDArray[np.uint64]:

@@ -85,10 +85,11 @@ class Allocator(ABC):
 
     @abstractmethod
     def judge(self, ledger: Ledger) -> None:
-        """Set the fate of the rows that are OPEN, now that their round is complete."""
+        """Set the fate of the rows that are OPEN or AUDITED, now that their round is complete."""
 
-    def end_step(self, ledger: Ledger) -> None:  # noqa: B027 (optional)
-        """Learn from a finished step."""
+    def end_step(self, ledger: Ledger) -> dict[str, float]:
+        """Learn from a finished step; returns what it decided by and what it believes, under metric names."""
+        return {}
 
     def state_dict(self) -> dict[str, Any]:
         """What lasts from step to step."""

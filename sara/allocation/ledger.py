@@ -15,7 +15,7 @@ MISSING = -1  # the reward of a rollout that could not be scored: never a failur
 
 
 class Fate(IntEnum):
-    """What became of an opened prompt. Only OPEN, COMMITTED and SURPLUS may still change."""
+    """What became of an opened prompt. Only OPEN, AUDITED, COMMITTED and SURPLUS may still change."""
 
     OPEN = 0  # may still be given rollouts
     COMMITTED = 1  # to be trained on
@@ -24,6 +24,7 @@ class Fate(IntEnum):
     SURPLUS = 4  # committed, but the batch was full
     UNFINISHED = 5  # still open when the step ended
     UNSCORABLE = 6  # a rollout stayed missing after every redraw
+    AUDITED = 7  # abandoned, but run on to k to see what it would have become; not trained on
 
 
 class Draws(NamedTuple):
@@ -63,27 +64,30 @@ class Ledger:
     tokens          int64, in the scored rollouts
     missing_tokens  int64, in the missing ones
     fate            int8, a `Fate`
+    lots            float64 in [0, 1], drawn apart from its rollouts; decides whether it is audited if abandoned
+    is_audited      bool, abandoned by the rule but run on to k, whatever its fate is now
     rounds, spent   rounds begun and rollouts drawn in the whole step, whatever they came to
     """
 
-    _COLUMNS = ("prompts", "issued", "n", "s", "missing", "tokens", "missing_tokens", "fate")
+    _COUNTS = ("prompts", "issued", "n", "s", "missing", "tokens", "missing_tokens")
+    _COLUMNS = dict.fromkeys(_COUNTS, np.int64) | {"fate": np.int8, "lots": np.float64, "is_audited": np.bool_}
 
     def __init__(self) -> None:
-        for name in self._COLUMNS:
-            setattr(self, name, np.empty(0, dtype=np.int8 if name == "fate" else np.int64))
+        for name, kind in self._COLUMNS.items():
+            setattr(self, name, np.empty(0, dtype=kind))
         self.rounds = 0
         self.spent = 0
 
     def __len__(self) -> int:
         return self.prompts.size
 
-    def open(self, prompts: NDArray[np.int64]) -> None:
-        """Add a row for each prompt, with nothing issued."""
+    def open(self, prompts: NDArray[np.int64], lots: NDArray[np.float64] | None = None) -> None:
+        """Add a row for each prompt, with nothing issued; without `lots` none of them is ever audited."""
         assert not np.isin(prompts, self.prompts).any(), "a prompt was opened twice in a step"
-        for name in self._COLUMNS:
-            column = getattr(self, name)
-            new = prompts if name == "prompts" else np.zeros(len(prompts))
-            setattr(self, name, np.concatenate([column, np.asarray(new, dtype=column.dtype)]))
+        given = {"prompts": prompts, "lots": np.ones(len(prompts)) if lots is None else lots}
+        for name, kind in self._COLUMNS.items():
+            new = given.get(name, np.zeros(len(prompts)))
+            setattr(self, name, np.concatenate([getattr(self, name), np.asarray(new, dtype=kind)]))
 
     def issue(self, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Hand out the next `counts[i]` slots of row i. Returns (rows, slots), both (N,), grouped by row."""
@@ -126,6 +130,6 @@ class Ledger:
         return columns | {"rounds": self.rounds, "spent": self.spent}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        for name in self._COLUMNS:
-            setattr(self, name, np.array(state[name], dtype=getattr(self, name).dtype))
+        for name, kind in self._COLUMNS.items():
+            setattr(self, name, np.array(state[name], dtype=kind))
         self.rounds, self.spent = int(state["rounds"]), int(state["spent"])

@@ -6,14 +6,18 @@ and the pacing that finishes a step in a few rounds. Never draws, never knows wh
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sara.allocation.audits import AuditTally
 from sara.allocation.base import Allocator, Limits, mark_saturated, require_count, within_budget
+from sara.allocation.boundaries import Objective, OnCommit, Value
 from sara.allocation.ledger import Fate, Ledger
+from sara.allocation.stopping import AUTO, Cost, StoppingRule
 
+_INDIFFERENCE = 0.01  # a gain of less is not worth an effective group, nor told from noise
 _MIN_COMMIT_RATE = 0.05  # opening is sized as if at least this share commits: bounds what one round can cost
 
 
@@ -52,39 +56,82 @@ class SequentialAllocator(Allocator):
     def __init__(
         self,
         k: int = 8,
-        tau_low: float = 0.5,
-        probe: int = 4,
-        increment: int = 4,
+        tau_low: float | Literal["auto"] = 0.5,
+        probe: int | Literal["auto"] = 4,
+        increment: int | Literal["auto"] = 4,
         alpha0: float = 1.0,
         beta0: float = 1.0,
-        on_commit: Literal["fill", "stop"] = "fill",
+        on_commit: OnCommit = "fill",
         margin: float = 0.0,
         memory: float = 0.8,
+        max_false_abandon: float = 0.25,
+        value: Value = "groups",
+        cost: Cost = "rollouts",
+        rounds_per_prompt: int = 3,
+        learn_prior: bool = True,
+        prior_memory: float = 0.95,
+        audit_rate: float = 0.0,
+        train_audited: bool = True,
     ) -> None:
         super().__init__(k, alpha0, beta0)
-        require_count("allocator.probe", probe)
-        require_count("allocator.increment", increment)
-        if probe > k:
-            raise ValueError(f"allocator.probe = {probe}; expected at most k = {k}")
-        if not 0 <= tau_low < 1:
-            raise ValueError(f"allocator.tau_low = {tau_low}; expected a number in [0, 1)")
-        if on_commit not in ("fill", "stop"):
-            raise ValueError(f"allocator.on_commit = {on_commit!r}; expected 'fill' or 'stop'")
+        _require_threshold(tau_low, learn_prior)
+        _require_pace(probe, increment, k, tau_low)
+        for name, value_, kind in (("on_commit", on_commit, OnCommit), ("value", value, Value), ("cost", cost, Cost)):
+            _require_choice(name, value_, get_args(kind))
+        require_count("allocator.rounds_per_prompt", rounds_per_prompt, at_least=2)
         if not np.isfinite(margin):
             raise ValueError(f"allocator.margin = {margin}; expected a finite number")
-        if not 0 <= memory <= 1:
-            raise ValueError(f"allocator.memory = {memory}; expected a number in [0, 1]")
-        self.tau_low, self.probe, self.increment = float(tau_low), int(probe), int(increment)
+        shares = {"memory": memory, "prior_memory": prior_memory}
+        for name, share in (shares | {"max_false_abandon": max_false_abandon, "audit_rate": audit_rate}).items():
+            if not 0 <= share <= 1:
+                raise ValueError(f"allocator.{name} = {share}; expected a number in [0, 1]")
         self.on_commit, self.margin, self.memory = on_commit, float(margin), float(memory)
+        self.audit_rate, self.train_audited = float(audit_rate), bool(train_audited)
+        objective = Objective(value, on_commit, float(max_false_abandon), _INDIFFERENCE, int(rounds_per_prompt))
+        self.stopping = StoppingRule(
+            self.k,
+            tau_low,
+            probe,
+            increment,
+            self.alpha0,
+            self.beta0,
+            objective,
+            cost,
+            bool(learn_prior),
+            float(prior_memory),
+        )
         self._past_committed, self._past_resolved = 0.0, 0.0
+        self._audits = AuditTally()
+
+    @property
+    def tau_low(self) -> float | Literal["auto"]:
+        return self.stopping.tau_low
+
+    @property
+    def probe(self) -> int:
+        """Rollouts of a first round, in the current step."""
+        return self.stopping.boundaries.probe
+
+    @property
+    def increment(self) -> int:
+        return self.stopping.boundaries.increment
 
     def judge(self, ledger: Ledger) -> None:
-        """Commit if mixed; else abandon if p_eff < tau_low, and always at n = k; else continue."""
+        """Commit if mixed; else abandon beyond the boundary, and always at n = k; else continue.
+
+        Of those abandoned before k, the audited ones go on to k; there they commit if mixed.
+        """
         is_seen = (ledger.fate == Fate.OPEN) & (ledger.n > 0)
-        is_hopeless = (self.chances(ledger) < self.tau_low) | (ledger.n == self.k)
         is_mixed = ledger.is_mixed
+        is_complete_audit = (ledger.fate == Fate.AUDITED) & (ledger.n == self.k)
         ledger.fate[is_seen & is_mixed] = Fate.COMMITTED
-        mark_saturated(ledger, is_seen & ~is_mixed & is_hopeless)
+        is_abandoned = is_seen & ~is_mixed & self.stopping.is_hopeless(ledger.n, ledger.s)
+        mark_saturated(ledger, is_abandoned)
+        is_audited = is_abandoned & (ledger.n < self.k) & (ledger.lots < self.audit_rate)
+        ledger.fate[is_audited] = Fate.AUDITED
+        ledger.is_audited |= is_audited
+        if self.train_audited:
+            ledger.fate[is_complete_audit & is_mixed] = Fate.COMMITTED
 
     def num_to_open(self, ledger: Ledger, limits: Limits) -> int:
         affordable = self.num_affordable(ledger, limits)
@@ -95,18 +142,22 @@ class SequentialAllocator(Allocator):
 
     def allocate(self, ledger: Ledger, limits: Limits) -> NDArray[np.int64]:
         is_committed = ledger.fate == Fate.COMMITTED
+        is_settled = is_committed | (ledger.fate == Fate.AUDITED)  # whatever is missing of them is drawn at once
         missing = self.outstanding(ledger)
         if limits.is_reached_by(ledger):
-            counts = np.where(is_committed, missing, 0)
+            counts = np.where(is_settled, missing, 0)
         elif self.on_commit == "fill" and limits.is_last_round(ledger):
             counts = missing
         else:
             pace = np.where(ledger.issued == 0, self.probe, self.increment)
-            counts = np.where(is_committed, missing, np.minimum(missing, pace))
+            counts = np.where(is_settled, missing, np.minimum(missing, pace))
         return within_budget(counts, is_committed, limits.rollouts_left(ledger))
 
+    def chances(self, ledger: Ledger) -> NDArray[np.float64]:
+        return self._look_up(self.stopping.chances, ledger)
+
     def outstanding(self, ledger: Ledger) -> NDArray[np.int64]:
-        waiting = (Fate.OPEN, Fate.COMMITTED) if self.on_commit == "fill" else (Fate.OPEN,)
+        waiting = (Fate.OPEN, Fate.AUDITED, *([Fate.COMMITTED] if self.on_commit == "fill" else []))
         return np.where(ledger.has_fate(*waiting), self.k - ledger.issued, 0)
 
     def commit_rate(self, ledger: Ledger) -> float:
@@ -114,27 +165,46 @@ class SequentialAllocator(Allocator):
         committed, resolved = _count_resolved(ledger)
         return (1 + self._past_committed + committed) / (2 + self._past_resolved + resolved)
 
-    def end_step(self, ledger: Ledger) -> None:
+    def end_step(self, ledger: Ledger) -> dict[str, float]:
         committed, resolved = _count_resolved(ledger)
         self._past_committed = self.memory * (self._past_committed + committed)
         self._past_resolved = self.memory * (self._past_resolved + resolved)
+        self._audits.record(ledger, self.k)
+        is_auto = self.stopping.is_auto
+        promised = (None, self.stopping.objective.max_false_abandon) if is_auto else (self.stopping.tau_low, None)
+        metrics = self.stopping.metrics() | self._audits.metrics(*promised)
+        self.stopping.learn(ledger)
+        return metrics
 
     def state_dict(self) -> dict[str, Any]:
-        return {"past_committed": self._past_committed, "past_resolved": self._past_resolved}
+        return {
+            "past_committed": self._past_committed,
+            "past_resolved": self._past_resolved,
+            "stopping": self.stopping.state_dict(),
+            "audits": self._audits.state_dict(),
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._past_committed = float(state["past_committed"])
         self._past_resolved = float(state["past_resolved"])
+        self.stopping.load_state_dict(state["stopping"])
+        self._audits.load_state_dict(state["audits"])
+
+    @staticmethod
+    def _look_up(tables: NDArray[np.float64], ledger: Ledger) -> NDArray[np.float64]:
+        """(O,) float64: 1 for a mixed row, else the entry of `tables` (2, k+1) for its side and n."""
+        return np.where(ledger.is_mixed, 1.0, tables[(ledger.s > 0).astype(np.int64), ledger.n])
 
     def _num_to_open_for(self, shortfall: int, ledger: Ledger) -> int:
         """How many prompts m to open so that, with those open already, enough of them commit.
 
         Solves  mean - margin * deviation = shortfall,  where mean = sum(p) + m c,
-        deviation^2 = sum(p (1 - p)) + m c (1 - c),  p = chances of the open prompts and c = the commit rate.
+        deviation^2 = sum(p (1 - p)) + m c (1 - c),  p = the open prompts' chances to commit and c = the commit
+        rate.
         """
         if shortfall <= 0:
             return 0
-        chances = self.chances(ledger)[ledger.fate == Fate.OPEN]
+        chances = self._look_up(self.stopping.commit_chances, ledger)[ledger.fate == Fate.OPEN]
         rate = max(self.commit_rate(ledger), _MIN_COMMIT_RATE)
         needed, variance = shortfall - chances.sum(), float((chances * (1 - chances)).sum())
         spread = 1 - rate  # variance of a fresh prompt's commit over its mean
@@ -150,5 +220,27 @@ class SequentialAllocator(Allocator):
 
 def _count_resolved(ledger: Ledger) -> tuple[int, int]:
     committed = ledger.has_fate(Fate.COMMITTED, Fate.SURPLUS)
-    abandoned = ledger.has_fate(Fate.ABANDONED_FAIL, Fate.ABANDONED_PASS)
+    abandoned = ledger.has_fate(Fate.ABANDONED_FAIL, Fate.ABANDONED_PASS, Fate.AUDITED)
     return int(committed.sum()), int(committed.sum() + abandoned.sum())
+
+
+def _require_threshold(tau_low: Any, learn_prior: bool) -> None:
+    if tau_low == AUTO and not learn_prior:
+        raise ValueError("allocator.learn_prior = False; expected True with tau_low = 'auto'")
+    if tau_low != AUTO and (isinstance(tau_low, str) or not 0 <= tau_low < 1):
+        raise ValueError(f"allocator.tau_low = {tau_low!r}; expected a number in [0, 1) or 'auto'")
+
+
+def _require_pace(probe: Any, increment: Any, k: int, tau_low: Any) -> None:
+    for name, count in (("probe", probe), ("increment", increment)):
+        if count != AUTO:
+            require_count(f"allocator.{name}", count)
+        elif tau_low != AUTO:
+            raise ValueError(f"allocator.{name} = 'auto'; expected an integer, for tau_low = {tau_low} is a number")
+    if probe != AUTO and probe > k:
+        raise ValueError(f"allocator.probe = {probe}; expected at most k = {k}")
+
+
+def _require_choice(name: str, choice: Any, allowed: tuple[str, ...]) -> None:
+    if choice not in allowed:
+        raise ValueError(f"allocator.{name} = {choice!r}; expected {' or '.join(map(repr, allowed))}")
