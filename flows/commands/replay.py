@@ -1,0 +1,115 @@
+"""`sara replay`: what SARA would have generated and kept on a log that exists already.
+
+Owns the options and what is printed and written. numpy, pyarrow and matplotlib are imported when it runs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def replay(
+    files: Annotated[list[Path], typer.Argument(help="JSONL (plain or .gz) or Parquet files, or folders of them")],
+    columns: Annotated[
+        str | None, typer.Option(help="Names of columns: prompt=..,reward=..,length=..,step=..,completion=..")
+    ] = None,
+    threshold: Annotated[float | None, typer.Option(help="Rewards of at least this are right; else 0 and 1")] = None,
+    k: Annotated[str | None, typer.Option(help="Group sizes, such as 8,4; the log's and its half if left out")] = None,
+    tau_low: Annotated[str | None, typer.Option(help="Thresholds, such as 0.3,0.5; 0.1 to 0.9 if left out")] = None,
+    probe: Annotated[str | None, typer.Option(help="Rollouts of the first round, such as 2,4")] = None,
+    increment: Annotated[
+        int | None, typer.Option(min=1, help="Rollouts of later rounds; the probe again if left out")
+    ] = None,
+    prior: Annotated[str, typer.Option(help="Beta prior of success rates: alpha0,beta0")] = "1,1",
+    on_commit: Annotated[
+        str, typer.Option(help="fill: draw mixed groups up to k; stop: train on them as they are")
+    ] = "fill",
+    max_lost: Annotated[
+        float, typer.Option(min=0, max=1, help="Recommend no setting that loses more effective groups")
+    ] = 0.25,
+    max_rounds: Annotated[float, typer.Option(min=1, help="Recommend no setting that takes more rounds a step")] = 4,
+    target: Annotated[
+        int | None, typer.Option(min=1, help="Effective groups at which a driven step stops; all groups if left out")
+    ] = None,
+    resamples: Annotated[int, typer.Option(min=0, help="Of the bootstrap; 0 for no intervals")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Of the bootstrap and the order of surplus")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for replay.json and replay.png")] = Path("outputs/replay"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables")] = False,
+) -> None:
+    """Say what SARA would have generated and kept on the groups of a log (TRL, verl, or your own)."""
+    from sara.replay import Grid, as_text, parse_mapping, read_log, replay_log
+    from sara.replay import as_json as plain
+    from sara.replay.settings import PROBES, TAUS, default_ks
+
+    mapping = parse_mapping(columns)
+    taus = _numbers("--tau-low", tau_low, float) or TAUS
+    probes = _numbers("--probe", probe, int) or PROBES
+    ks = _numbers("--k", k, int)
+    alpha0, beta0 = _pair("--prior", prior)
+    with _progress(files) as on_bytes:
+        log = read_log(files, mapping, threshold, on_bytes=on_bytes)
+    grid = Grid(ks or default_ks(log.k), taus, probes, increment, alpha0, beta0, on_commit)
+    found = replay_log(
+        log, grid, max_lost=max_lost, max_rounds=max_rounds, target=target, resamples=resamples, seed=seed
+    )
+    written = _write(found, max_lost, out)
+    if as_json:
+        print(json.dumps(plain(found), indent=2))
+    else:
+        print(as_text(found, is_terminal=sys.stdout.isatty()))
+    print(*(f"written  {path}" for path in written), sep="\n", file=sys.stderr)
+
+
+def _write(found, max_lost: float, out: Path) -> list[Path]:
+    from sara.replay import as_json
+    from sara.replay.figure import draw_costs
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"--out {out}: {error.strerror}") from error
+    table, picture = out / "replay.json", out / "replay.png"
+    table.write_text(json.dumps(as_json(found), indent=2) + "\n", encoding="utf-8")
+    draw_costs(found.grid, found.recommendation, found.log.unit, max_lost).savefig(picture)
+    return [table, picture]
+
+
+def _numbers(option: str, text: str | None, kind: Callable[[str], float]) -> tuple:
+    """`0.3,0.5` as numbers; nothing where the option was left out."""
+    try:
+        return tuple(kind(part) for part in text.split(",")) if text is not None else ()
+    except ValueError:
+        what = "whole numbers" if kind is int else "numbers"
+        raise ValueError(f"{option} {text!r}; expected {what} separated by commas") from None
+
+
+def _pair(option: str, text: str) -> tuple[float, float]:
+    numbers = _numbers(option, text, float)
+    if len(numbers) != 2:
+        raise ValueError(f"{option} {text!r}; expected two numbers, such as 1,1")
+    return numbers
+
+
+@contextmanager
+def _progress(files: list[Path]) -> Iterator[Callable[[int], None]]:
+    """A bar of bytes read, on a terminal only."""
+    if not sys.stderr.isatty():
+        yield lambda count: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from sara.replay.readers import find_logs
+
+    total = sum(path.stat().st_size for path in find_logs(files))
+    looks = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*looks, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("reading", total=total)
+        yield lambda count: progress.advance(task, count)
