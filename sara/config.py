@@ -43,6 +43,24 @@ def _is_range(pair: tuple[int, int]) -> tuple[int, int]:
     return pair
 
 
+def _as_threshold(value: Any) -> Any:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if value != AUTO and not (is_number and 0 < value < 1):
+        raise ValueError("expected a number in (0, 1), or 'auto'")
+    return value
+
+
+def _as_pace(value: Any) -> Any:
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    if value != AUTO and not is_count:
+        raise ValueError("expected an integer of at least 1, or 'auto'")
+    return value
+
+
+AUTO = "auto"
+Threshold = Annotated[float | Literal["auto"], BeforeValidator(_as_threshold)]
+Pace = Annotated[int | Literal["auto"], BeforeValidator(_as_pace)]
+ClosedShare = Annotated[float, Field(ge=0, le=1)]
 StrategyName = Annotated[str, AfterValidator(_is_strategy)]
 IntegerRange = Annotated[tuple[NonNegativeInt, NonNegativeInt], AfterValidator(_is_range)]
 
@@ -93,9 +111,21 @@ class AllocationConfig(Section):
 
     k: Annotated[int, Field(ge=2, le=1024)] = Field(8, description="Group size")
     groups_per_step: PositiveInt = Field(16, description="B: groups that a training batch wants")
-    tau_low: Share = Field(0.5, description="SARA abandons a prompt whose chance to become effective is below")
-    probe: PositiveInt = Field(4, description="SARA: rollouts in a prompt's first round")
-    increment: PositiveInt = Field(4, description="SARA: rollouts in a prompt's later rounds")
+    tau_low: Threshold = Field(
+        0.5, description="SARA abandons a prompt whose chance to become effective is below; 'auto': where it pays most"
+    )
+    probe: Pace = Field(4, description="SARA: rollouts in a prompt's first round, or 'auto': up to where it may stop")
+    increment: Pace = Field(4, description="SARA: rollouts in a prompt's later rounds, or 'auto' likewise")
+    max_false_abandon: ClosedShare = Field(
+        0.25, description="SARA with tau_low = 'auto': most of the effective groups that abandoning may lose, a share"
+    )
+    value: Literal["groups", "signal"] = Field(
+        "groups", description="SARA, 'auto': what pays, effective groups or the gradient's signal in them"
+    )
+    cost: Literal["rollouts", "tokens"] = Field("rollouts", description="SARA, 'auto': what is paid")
+    audit_rate: ClosedShare = Field(
+        0.0, description="SARA: share of the abandoned prompts that is run on to k, to see how often that was wrong"
+    )
     alpha0: PositiveFloat = Field(1.0, description="SARA: prior Beta(alpha0, beta0) over a prompt's success rate")
     beta0: PositiveFloat = Field(1.0, description="SARA: prior Beta(alpha0, beta0) over a prompt's success rate")
     on_commit: Literal["fill", "stop"] = Field(
@@ -114,8 +144,8 @@ class AllocationConfig(Section):
         return self.budget or self.max_gen_batches * self.groups_per_step * self.k
 
     @model_validator(mode="after")
-    def _probe_fits(self):
-        if self.probe > self.k:
+    def _pace_fits(self):
+        if self.probe != AUTO and self.probe > self.k:
             raise ValueError(f"allocation.probe = {self.probe}; expected at most k = {self.k}")
         return self
 

@@ -12,7 +12,18 @@ from sara.selection import SELECTORS, Selector
 if TYPE_CHECKING:
     from sara.config import AllocationConfig, SelectionConfig
 
-_SARA_OPTIONS = ("tau_low", "probe", "increment", "alpha0", "beta0", "on_commit")
+_SARA_OPTIONS = (
+    "tau_low",
+    "probe",
+    "increment",
+    "alpha0",
+    "beta0",
+    "on_commit",
+    "max_false_abandon",
+    "value",
+    "cost",
+    "audit_rate",
+)
 
 
 class Strategy(NamedTuple):

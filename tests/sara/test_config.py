@@ -30,7 +30,12 @@ def test_an_override_takes_a_list_in_toml_or_with_bare_commas(text, strategies):
 @pytest.mark.parametrize(
     ("override", "line"),
     [
-        ("allocation.tau_low=1.4", "command line: allocation.tau_low = 1.4; expected a number in (0, 1)"),
+        ("allocation.tau_low=1.4", "command line: allocation.tau_low = 1.4; expected a number in (0, 1), or 'auto'"),
+        ("allocation.tau_low=automatic", "allocation.tau_low = 'automatic'; expected a number in (0, 1), or 'auto'"),
+        ("allocation.probe=0", "allocation.probe = 0; expected an integer of at least 1, or 'auto'"),
+        ("allocation.audit_rate=1.5", "command line: allocation.audit_rate = 1.5; expected a number in [0, 1]"),
+        ("allocation.max_false_abandon=-1", "allocation.max_false_abandon = -1; expected a number in [0, 1]"),
+        ("allocation.value=pairs", "command line: allocation.value = 'pairs'; expected 'groups' or 'signal'"),
         ("allocation.tau_low=0.0", "command line: allocation.tau_low = 0.0; expected a number in (0, 1)"),
         ("allocation.k=1", "command line: allocation.k = 1; expected a number in [2, 1024]"),
         ("allocation.tau_lo=0.4", "command line: unknown key allocation.tau_lo; did you mean allocation.tau_low?"),
@@ -86,8 +91,9 @@ def test_a_comparison_has_a_run_for_each_seed_and_strategy_with_everything_else_
     assert all(run.allocation == config.allocation and run.data == config.data for run in runs)
 
 
-def test_a_configuration_survives_json():
-    config = CompareConfig(data={"sizes": {2: 0.5, 5: 1.5}}, allocation={"budget": 64})
+@pytest.mark.parametrize("allocation", [{"budget": 64}, {"tau_low": "auto", "probe": "auto", "increment": 2}])
+def test_a_configuration_survives_json(allocation):
+    config = CompareConfig(data={"sizes": {2: 0.5, 5: 1.5}}, allocation=allocation)
     assert CompareConfig.model_validate_json(config.model_dump_json()) == config
 
 
