@@ -75,7 +75,7 @@ class SequentialAllocator(Allocator):
     ) -> None:
         super().__init__(k, alpha0, beta0)
         _require_threshold(tau_low, learn_prior)
-        _require_pace(probe, increment, k, tau_low)
+        _require_pace(probe, increment, k)
         for name, value_, kind in (("on_commit", on_commit, OnCommit), ("value", value, Value), ("cost", cost, Cost)):
             _require_choice(name, value_, get_args(kind))
         require_count("allocator.rounds_per_prompt", rounds_per_prompt, at_least=2)
@@ -231,12 +231,10 @@ def _require_threshold(tau_low: Any, learn_prior: bool) -> None:
         raise ValueError(f"allocator.tau_low = {tau_low!r}; expected a number in [0, 1) or 'auto'")
 
 
-def _require_pace(probe: Any, increment: Any, k: int, tau_low: Any) -> None:
+def _require_pace(probe: Any, increment: Any, k: int) -> None:
     for name, count in (("probe", probe), ("increment", increment)):
         if count != AUTO:
             require_count(f"allocator.{name}", count)
-        elif tau_low != AUTO:
-            raise ValueError(f"allocator.{name} = 'auto'; expected an integer, for tau_low = {tau_low} is a number")
     if probe != AUTO and probe > k:
         raise ValueError(f"allocator.probe = {probe}; expected at most k = {k}")
 

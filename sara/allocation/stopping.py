@@ -29,7 +29,8 @@ class StoppingRule:
 
     tau_low           a number: abandon when p_eff < tau_low under Beta(alpha0, beta0), always; "auto": the
                       boundaries that are best for `objective` under the learned prior
-    probe, increment  the pace; "auto" (with tau_low = "auto" only): chosen with the boundaries
+    probe, increment  the pace; "auto": chosen with the boundaries, or, with a threshold, so that the first and the
+                      second look are where it first abandons
     cost              what `objective` divides by: "rollouts", or "tokens" by the learned mean lengths
     learn_prior       learn the prior over success rates from every outcome; until something was seen, and always
                       if False, it is Beta(alpha0, beta0)
@@ -61,7 +62,7 @@ class StoppingRule:
         self._prior = RatePrior(k, alpha0, beta0)
         self._decide()
         if tau_low != AUTO:
-            self._warn_if_nothing_is_saved()
+            self._warn_if_pointless()
 
     @property
     def is_auto(self) -> bool:
@@ -128,17 +129,25 @@ class StoppingRule:
         for table in saturated_tables(self.k, *self._start):
             is_below = table[1:] < self.tau_low
             first.append(1 + int(np.argmax(is_below)) if is_below.any() else self.k)
-        return Boundaries(*first, *self._pace)
+        probe, increment = self._pace
+        probe = min(first) if probe is None else probe
+        if increment is None:
+            increment = min([boundary for boundary in first if boundary > probe], default=self.k) - probe
+        return Boundaries(*first, probe, max(increment, 1))
 
-    def _warn_if_nothing_is_saved(self) -> None:
+    def _warn_if_pointless(self) -> None:
+        """A threshold so low that nothing is abandoned before k, or so high that nothing is ever trained on."""
         at_looks = self.boundaries.at_looks(self.k)
-        if self.tau_low == 0 or min(at_looks.all_fail, at_looks.all_pass) < self.k:
-            return
-        looks = np.arange(at_looks.probe, self.k, at_looks.increment)
-        fix = f"expected probe below k = {self.k}"
-        if looks.size:
-            least = min(table[looks].min() for table in saturated_tables(self.k, *self._start))
-            fix = f"it saves rollouts from above {least:.4g} with this probe and increment"
-        warnings.warn(
-            f"allocator.tau_low = {self.tau_low} abandons nothing before k = {self.k}; {fix}", UserWarning, stacklevel=4
-        )
+        first, last = min(at_looks[:2]), max(at_looks[:2])
+        if first == self.k and self.tau_low > 0:
+            looks = np.arange(at_looks.probe, self.k, at_looks.increment)
+            fix = f"expected probe below k = {self.k}"
+            if looks.size:
+                least = min(table[looks].min() for table in saturated_tables(self.k, *self._start))
+                fix = f"it saves rollouts from above {least:.4g} with this probe and increment"
+            self._warn(f"abandons nothing before k = {self.k}; {fix}")
+        elif last == 1:
+            self._warn("abandons every prompt after its first rollout; expected a lower one, or probe above 1")
+
+    def _warn(self, what: str) -> None:
+        warnings.warn(f"allocator.tau_low = {self.tau_low} {what}", UserWarning, stacklevel=5)
