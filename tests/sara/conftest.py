@@ -18,6 +18,12 @@ from sara.models import Policy, Reader
 from sara.rollouts import PromptPool, RolloutSampler
 
 
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    """Threads that wait for each other over tiny matrices make a busy machine five times slower."""
+    torch.set_num_threads(1)
+
+
 @pytest.fixture(scope="session")
 def tokenizer() -> PreTrainedTokenizerFast:
     return build_tokenizer()
