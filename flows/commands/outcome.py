@@ -1,9 +1,10 @@
-"""What commands share: the folder that they write to, the width they print in, and a bar while they work."""
+"""What commands share: the folder that they write to, the width they print in, bars and warnings."""
 
 from __future__ import annotations
 
 import shutil
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,3 +32,12 @@ def progress(title: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(console=Console(file=sys.stderr), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def short_warnings() -> Iterator[None]:
+    """Each warning once, as one line on stderr without the place in the code."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("once", UserWarning)
+        warnings.showwarning = lambda message, *_, **__: print(f"sara: {message}", file=sys.stderr)
+        yield

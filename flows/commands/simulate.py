@@ -27,13 +27,13 @@ def simulate(
     from sara.simulation.config import SimulateConfig
 
     settings = load_config(SimulateConfig, config, overrides or ())
-    from flows.commands.outcome import open_folder, progress, terminal_width
+    from flows.commands.outcome import open_folder, progress, short_warnings, terminal_width
     from sara.simulation import report, tables
     from sara.simulation.study import simulate_all
     from sara.simulation.summary import summarise
 
     open_folder(out)
-    with progress("simulating") as on_progress:
+    with short_warnings(), progress("simulating") as on_progress:
         traces = simulate_all(settings, workers, on_progress)
     rows = summarise(settings, traces)
     paths = report.write_simulation(out, settings, rows, traces)

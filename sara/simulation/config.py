@@ -14,6 +14,7 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    FiniteFloat,
     PlainValidator,
     PositiveFloat,
     PositiveInt,
@@ -91,8 +92,8 @@ class PopulationConfig(Section):
     name: str = Field("saturated", description=f"Built-in population, one of {', '.join(POPULATIONS)}")
     components: tuple[ComponentConfig, ...] = Field((), description="Mixture to use instead of a built-in population")
     prompts: PositiveInt = Field(10_000, description="Prompts in the pool")
-    drift: float = Field(0.0, description="Rise of every prompt's log-odds of success in the first step")
-    gain: float = Field(0.0, description="Further rise of a prompt's log-odds each time it is trained on")
+    drift: FiniteFloat = Field(0.0, description="Rise of every prompt's log-odds of success in the first step")
+    gain: FiniteFloat = Field(0.0, description="Further rise of a prompt's log-odds each time it is trained on")
     fade_steps: PositiveFloat | None = Field(
         None, description="Steps in which the drift falls to 1/e; never if not set"
     )

@@ -61,19 +61,22 @@ def draw_steps(config: SimulateConfig, traces: Sequence[Trace]) -> Figure | None
     for trace in traces:
         first.setdefault(trace.run.strategy, trace.run)
     figure, panels = _panels(3, height_in=3.3)
-    asked = config.settings()[0].k * config.settings()[0].groups_per_step
-    for axes, (title, over, under) in zip(panels, _COURSES, strict=True):
-        lines = []
-        for strategy, run in first.items():
-            of_run = [trace.steps for trace in traces if trace.run == run]
-            line = _smoothed(of_run, over, under, config.steps) / (asked if under is None and over != "rounds" else 1)
-            x = np.arange(1, config.steps + 1)
-            axes.plot(x, line, color=_colour(strategy), linewidth=1.6 if strategy.startswith("sara") else 1.0)
-            lines.append(NamedLine(strategy, x, line, _colour(strategy), strategy.startswith("sara")))
-        axes.set(xlabel="step", xlim=(1, max(1.3 * config.steps, 2)))
+    steps = np.arange(1, config.steps + 1)
+    for strategy, run in first.items():
+        of_run = [trace.steps for trace in traces if trace.run == run]
+        asked = np.full(config.steps, float(run.allocation.k * run.allocation.groups_per_step * len(of_run)))
+        rollouts, effective, trained, rounds = (
+            np.sum([trace[metric] for trace in of_run], axis=0)
+            for metric in ("rollouts/generated", "groups/effective", "groups/trained", "rounds")
+        )
+        courses = ((rollouts, asked), (effective, trained), (rounds, np.full(config.steps, float(len(of_run)))))
+        for axes, (over, under) in zip(panels, courses, strict=True):
+            line = axes.plot(steps, _smoothed(over, under), color=_colour(strategy), label=strategy)[0]
+            line.set_linewidth(1.7 if strategy.startswith("sara") else 1.0)
+    for axes, title in zip(panels, _COURSES, strict=True):
+        axes.set(xlabel="step", xlim=(1, config.steps), ylim=(0, None))
         axes.set_title(title, loc="left", fontsize=9, color=SCHEME.ink)
-        axes.set_ylim(bottom=0)
-        name_lines(axes, lines, SCHEME.paper)
+    figure.legend(*panels[0].get_legend_handles_labels(), **_LEGEND, ncols=len(first))
     return figure
 
 
@@ -103,11 +106,14 @@ def draw_grid(config: SimulateConfig, rows: Sequence[Row]) -> Figure | None:
 
 
 _DOT = {"fmt": "o", "markersize": 5, "elinewidth": 1.2, "capsize": 0}
-_COURSES = (
-    ("rollouts a step, × uniform", "rollouts/generated", None),
-    ("effective share of trained groups", "groups/effective", "groups/trained"),
-    ("rounds a step", "rounds", None),
-)
+_LEGEND = {
+    "loc": "outside upper left",
+    "frameon": False,
+    "fontsize": 8.5,
+    "labelcolor": SCHEME.ink,
+    "handlelength": 1.2,
+}
+_COURSES = ("rollouts a step, × uniform's", "effective share of trained groups", "rounds a step")
 
 
 def _grid_lines(name: str, rows: Sequence[Row]) -> list[tuple[str, list, list[float]]]:
@@ -145,13 +151,11 @@ def _label(config: SimulateConfig, row: Row) -> str:
     return " ".join([row.strategy, *settings])
 
 
-def _smoothed(of_run: Sequence[dict[str, NDArray[np.float64]]], over: str, under: str | None, steps: int):
-    """(T,) mean over seeds, each step over the steps around it; a share is a ratio of sums."""
-    window = np.ones(min(max(1, steps // 20), steps))
-    top = np.convolve(np.sum([trace[over] for trace in of_run], axis=0), window, mode="same")
-    bottom = np.sum([trace[under] for trace in of_run], axis=0) if under else np.full(steps, float(len(of_run)))
-    bottom = np.convolve(bottom, window, mode="same")
-    return np.divide(top, bottom, out=np.full(steps, np.nan), where=bottom > 0)
+def _smoothed(over: NDArray[np.float64], under: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(T,) ratio of sums over the steps around each; not a number where nothing was trained."""
+    window = np.ones(max(1, over.size // 20))
+    top, bottom = (np.convolve(values, window, mode="same") for values in (over, under))
+    return np.divide(top, bottom, out=np.full(over.size, np.nan), where=bottom > 0)
 
 
 def _panels(columns: int, height_in: float, share_y: bool = False) -> tuple[Figure, list[Axes]]:
