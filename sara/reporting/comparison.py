@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 ORDER = ("uniform", "ds", "dps", "ds+dps", "sara", "sara+dps")
-FATES = ("effective", "abandoned", "saturated", "surplus", "unfinished", "missing")
+FATES = ("effective", "abandoned", "audited", "saturated", "surplus", "unfinished", "missing")
 
 _LABELS = {
     "base": "base model",

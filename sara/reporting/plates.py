@@ -16,6 +16,7 @@ from sara.reporting.style import Scheme, fonts
 _FATES = {
     "effective": "in a trained group whose rewards differ, the only ones that teach",
     "abandoned": "drawn for a prompt given up before its group was complete",
+    "audited": "drawn for a prompt that was given up but completed all the same, to see whether that was right",
     "saturated": "in a complete group with equal rewards, trained on in vain or thrown away",
     "surplus": "in a mixed group beyond the batch",
     "unfinished": "of a prompt still open when the step ended",

@@ -53,6 +53,7 @@ LIGHT = Scheme(
     fates={
         "effective": "#20636b",
         "abandoned": "#e3b04b",
+        "audited": "#efd7a0",
         "saturated": "#bf5b45",
         "surplus": "#a9a7c4",
         "unfinished": "#c9c7c1",
@@ -77,6 +78,7 @@ DARK = Scheme(
     fates={
         "effective": "#3f9aa3",
         "abandoned": "#e3b04b",
+        "audited": "#8a7340",
         "saturated": "#c9644d",
         "surplus": "#8583a8",
         "unfinished": "#5c5a55",
