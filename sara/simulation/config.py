@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from sara.config import AllocationConfig, NonNegativeFloat, NonNegativeInt, Section, SelectionConfig
+from sara.config import AUTO, AllocationConfig, NonNegativeFloat, NonNegativeInt, Section, SelectionConfig
 from sara.simulation.mixtures import POPULATIONS, RateMixture
 from sara.simulation.oracle import ORACLE
 from sara.strategies import STRATEGIES
@@ -69,7 +69,6 @@ def _as_threshold(value: Any) -> Any:
     return number
 
 
-AUTO = "auto"
 SimulatedStrategy = Annotated[str, AfterValidator(_is_simulated)]
 GroupSize = Annotated[int, Field(ge=2, le=1024)]
 Pace = Annotated[int | float | str, PlainValidator(_as_pace)]

@@ -34,7 +34,7 @@ def draw_all(config: SimulateConfig, rows: Sequence[Row], traces: Sequence[Trace
 
 def draw_costs(config: SimulateConfig, rows: Sequence[Row]) -> Figure | None:
     """Rollouts (left) and tokens (right) for one effective group, with one standard error; relative to DS if it ran."""
-    shown = [row for row in rows if np.isfinite(row.rollouts_per_group.value)]
+    shown = [row for row in rows if row.rollouts_per_group is not None]
     if not shown or len(shown) > _MOST_ROWS:
         return None
     figure, panels = _panels(2, height_in=1.1 + 0.24 * len(shown), share_y=True)

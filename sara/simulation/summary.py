@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sara.simulation.config import AUTO, SimulateConfig
+from sara.config import AUTO
+from sara.simulation.config import SimulateConfig
 from sara.simulation.exact import Costs, ds_costs, fill_costs, stop_costs, threshold_boundaries
 from sara.simulation.oracle import ORACLE
 from sara.simulation.run import Run, Trace
@@ -30,7 +31,7 @@ class Figure(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """A strategy with its settings; None where a figure does not apply or its reference was not simulated.
+    """A strategy with its settings; None where a figure does not apply, is not finite, or lacks its reference.
 
     rollouts_per_group, tokens_per_group  for one effective group, all that was generated counted
     rollouts_vs_*, tokens_vs_*            the same as a share of DS's, uniform's and the oracle's at this k
@@ -49,8 +50,8 @@ class Row:
     increment: int | str | None
     alpha0: float | None
     beta0: float | None
-    rollouts_per_group: Figure
-    tokens_per_group: Figure
+    rollouts_per_group: Figure | None
+    tokens_per_group: Figure | None
     rollouts_vs_ds: Figure | None
     tokens_vs_ds: Figure | None
     rollouts_vs_uniform: Figure | None
@@ -58,20 +59,20 @@ class Row:
     rollouts_vs_oracle: Figure | None
     tokens_vs_oracle: Figure | None
     step_rollouts_vs_uniform: Figure
-    effective_share: Figure
+    effective_share: Figure | None
     rounds: Figure
-    trained_rate: float
+    trained_rate: float | None
     short_steps: float
     exact_rollouts_per_group: float | None
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values: a figure is its value, with its error under `<name>_error`; what is not finite is null."""
+        """Plain values: a figure is its value, with its error under `<name>_error`."""
         plain: dict[str, Any] = {}
         for name in asdict(self):
             value = getattr(self, name)
-            plain[name] = _finite(value.value if isinstance(value, Figure) else value)
+            plain[name] = value.value if isinstance(value, Figure) else value
             if isinstance(value, Figure):
-                plain[f"{name}_error"] = _finite(value.error)
+                plain[f"{name}_error"] = value.error
         return plain
 
 
@@ -102,7 +103,7 @@ def _row(config: SimulateConfig, run: Run, by_run: dict[Run, list[Trace]]) -> Ro
         step_rollouts_vs_uniform=_ratio(rollouts, asked),
         effective_share=_ratio(effective, trained),
         rounds=_ratio(rounds, steps),
-        trained_rate=float(np.nanmean(rates)) if np.isfinite(rates).any() else np.nan,
+        trained_rate=float(np.nanmean(rates)) if np.isfinite(rates).any() else None,
         short_steps=float(np.mean([trace.steps["is_short"].mean() for trace in traces])),
         exact_rollouts_per_group=_exact(config, run),
     )
@@ -118,26 +119,33 @@ def _comparisons(run: Run, by_run: dict[Run, list[Trace]]) -> dict[str, Figure |
     return found
 
 
-def _relative(unit: str, ours: Sequence[Trace], theirs: Sequence[Trace]) -> Figure:
+def _relative(unit: str, ours: Sequence[Trace], theirs: Sequence[Trace]) -> Figure | None:
     columns = [
         _totals(traces, metric) for traces in (ours, theirs) for metric in (f"{unit}/generated", "groups/effective")
     ]
     return _jackknife(lambda cost, groups, cost_2, groups_2: (cost * groups_2) / (groups * cost_2), *columns)
 
 
-def _ratio(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) -> Figure:
+def _ratio(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) -> Figure | None:
     return _jackknife(lambda over, under: over / under, numerator, denominator)
 
 
-def _jackknife(statistic: Callable[..., NDArray[np.float64]], *columns: NDArray[np.float64]) -> Figure:
-    """`statistic` of the columns' sums over seeds, each (S,), and its error from leaving out one seed at a time."""
-    with np.errstate(divide="ignore", invalid="ignore"):  # no effective group at all: infinite cost
+def _jackknife(statistic: Callable[..., NDArray[np.float64]], *columns: NDArray[np.float64]) -> Figure | None:
+    """`statistic` of the columns' sums over seeds, each (S,), and its error from leaving out one seed at a time.
+
+    None where it is not finite: nothing was trained on, or no group at all was effective.
+    """
+    seeds = columns[0].size
+    with np.errstate(divide="ignore", invalid="ignore"):
         value = float(statistic(*(column.sum() for column in columns)))
-        seeds = columns[0].size
-        if seeds == 1:
-            return Figure(value, None)
-        left_out = statistic(*(column.sum() - column for column in columns))  # (S,)
-        return Figure(value, float(np.sqrt((seeds - 1) * left_out.var())))
+        left_out = (
+            statistic(*(column.sum() - column for column in columns)) if seeds > 1 else np.array([np.nan])
+        )  # (S,)
+    if not np.isfinite(value):
+        return None
+    return Figure(
+        value, float(np.sqrt((seeds - 1) * left_out.var())) if seeds > 1 and np.isfinite(left_out).all() else None
+    )
 
 
 def _exact(config: SimulateConfig, run: Run) -> float | None:
@@ -145,25 +153,23 @@ def _exact(config: SimulateConfig, run: Run) -> float | None:
     if not config.population.is_static:
         return None
     costs = _exact_costs(config, run)
-    return None if costs is None else float(costs.rollouts_per_group)
+    return None if costs is None or costs.effective == 0 else float(costs.rollouts_per_group)
 
 
 def _exact_costs(config: SimulateConfig, run: Run) -> Costs | None:
     mixture, allocation = config.population.mixture(), run.allocation
     if run.strategy in ("uniform", "ds"):
         return ds_costs(mixture, allocation.k)
-    pace = (allocation.probe, allocation.increment)
-    if run.strategy != "sara" or AUTO in (allocation.tau_low, *pace):
+    paces = (allocation.probe, allocation.increment)
+    is_paced, is_filled = AUTO not in paces, allocation.on_commit == "fill"
+    if run.strategy != "sara" or allocation.tau_low == AUTO or allocation.audit_rate or not (is_paced or is_filled):
         return None
-    boundaries = threshold_boundaries(allocation.k, allocation.tau_low, allocation.alpha0, allocation.beta0, *pace)
-    if allocation.on_commit == "stop":
-        return stop_costs(mixture, allocation.k, boundaries, *pace)
-    return fill_costs(mixture, allocation.k, *boundaries)
+    own_paces = paces if is_paced else (1, 1)  # automatic paces end rounds at the boundaries, wherever those are
+    boundaries = threshold_boundaries(allocation.k, allocation.tau_low, allocation.alpha0, allocation.beta0, *own_paces)
+    if is_filled:
+        return fill_costs(mixture, allocation.k, *boundaries)
+    return stop_costs(mixture, allocation.k, boundaries, *own_paces)
 
 
 def _totals(traces: Sequence[Trace], metric: str) -> NDArray[np.float64]:
     return np.array([trace.total(metric) for trace in traces])
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not np.isfinite(value) else value

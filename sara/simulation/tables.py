@@ -13,6 +13,7 @@ from rich.text import Text
 
 from sara.reporting import formats
 from sara.simulation.config import SimulateConfig
+from sara.simulation.exact import best_boundaries, ds_costs, fill_costs
 from sara.simulation.summary import Figure, Row
 
 PLAIN_WIDTH = 160  # of text that is not for a terminal
@@ -30,7 +31,8 @@ class Column(NamedTuple):
 def columns_for(config: SimulateConfig, rows: Sequence[Row]) -> list[Column]:
     """Settings that vary, then costs, then what kind of batches they buy; none that is empty in every row."""
     settings = [column for name, column in _SETTINGS.items() if name == "k" or name in config.grid.varied()]
-    return [column for column in (_STRATEGY, *settings, *_FIGURES) if any(column.cell(row) for row in rows)]
+    empty = {"", formats.NOTHING}
+    return [column for column in (_STRATEGY, *settings, *_FIGURES) if {column.cell(row) for row in rows} - empty]
 
 
 def render_text(config: SimulateConfig, rows: Sequence[Row], *, terminal_width: int | None = None) -> str:
@@ -82,19 +84,42 @@ def notes(config: SimulateConfig) -> list[str]:
     ]
     if config.population.is_static:
         lines.append("exact: closed form for a fixed population, without the overshoot of batches")
+        lines += [_best_known(config, k) for k in sorted({setting.k for setting in config.settings()})]
     if left_out := config.num_left_out():
         lines.append(f"{left_out} combinations of the grid left out: their probe is larger than k")
     return lines
 
 
+def _best_known(config: SimulateConfig, k: int) -> str:
+    """The cheapest boundaries for who knows the population, without and with the cap on lost groups."""
+    mixture, cap = config.population.mixture(), config.allocation.max_false_abandon
+    whole = ds_costs(mixture, k)
+    if whole.effective == 0:
+        return f"k = {k}: no group of this population is ever effective"
+    written = []
+    for max_lost in (1.0, cap):
+        best = best_boundaries(mixture, k, max_lost)
+        costs = fill_costs(mixture, k, *best)
+        saved = 1 - costs.rollouts_per_group / whole.rollouts_per_group
+        written.append(
+            f"{costs.rollouts_per_group:.1f} rollouts ({100 * saved:.0f}% saved), abandoning after {best.fails} fails "
+            f"or {best.passes} passes and losing {100 * costs.lost:.0f}% of effective groups"
+        )
+    return f"k = {k}, best boundaries: {written[0]}; with at most {100 * cap:.0f}% lost: {written[1]}"
+
+
 def _with_error(figure: Figure | None, scale: float = 1.0) -> str:
     if figure is None:
-        return ""
+        return formats.NOTHING
     return f"{scale * figure.value:.1f}" + ("" if figure.error is None else f" ±{scale * figure.error:.1f}")
 
 
 def _percent(figure: Figure | None) -> str:
-    return "" if figure is None else f"{100 * figure.value:.0f}"
+    return formats.NOTHING if figure is None else f"{100 * figure.value:.0f}"
+
+
+def _optional(number: float | None, form: str) -> str:
+    return formats.NOTHING if number is None else format(number, form)
 
 
 def _setting(value: float | int | str | None) -> str:
@@ -111,15 +136,15 @@ _SETTINGS = {
 }
 _FIGURES = (
     Column("rollouts", lambda row: _with_error(row.rollouts_per_group)),
-    Column("exact", lambda row: "" if row.exact_rollouts_per_group is None else f"{row.exact_rollouts_per_group:.1f}"),
+    Column("exact", lambda row: _optional(row.exact_rollouts_per_group, ".1f")),
     Column("% of\nDS", lambda row: _with_error(row.rollouts_vs_ds, 100)),
     Column("% of\nuniform", lambda row: _percent(row.rollouts_vs_uniform), is_optional=True),
     Column("% of\noracle", lambda row: _percent(row.rollouts_vs_oracle), is_optional=True),
-    Column("tokens", lambda row: formats.count(row.tokens_per_group.value), is_optional=True),
+    Column("tokens", lambda row: formats.count(row.tokens_per_group and row.tokens_per_group.value), is_optional=True),
     Column("tokens,\n% of DS", lambda row: _with_error(row.tokens_vs_ds, 100)),
     Column("step,\n× uniform", lambda row: f"{row.step_rollouts_vs_uniform.value:.2f}", is_optional=True),
-    Column("effective", lambda row: formats.share(row.effective_share.value)),
+    Column("effective", lambda row: formats.share(row.effective_share and row.effective_share.value)),
     Column("rounds", lambda row: formats.rounds(row.rounds.value)),
-    Column("trained\nrate", lambda row: f"{row.trained_rate:.2f}", is_optional=True),
+    Column("trained\nrate", lambda row: _optional(row.trained_rate, ".2f"), is_optional=True),
     Column("short\nsteps", lambda row: f"{100 * row.short_steps:.0f}%", is_optional=True),
 )

@@ -56,10 +56,10 @@ def test_a_summary_by_hand():
     assert sara.exact_rollouts_per_group == pytest.approx(24.46, abs=0.01)
 
 
-def test_one_seed_has_no_error_and_no_group_an_infinite_cost():
+def test_one_seed_has_no_error_and_no_group_no_cost():
     config = SimulateConfig(strategies=("ds",), steps=2, num_seeds=1, population={"drift": 0.1})
     row = summarise(config, [trace(plan_runs(config)[0], 0, [100, 60], [0, 0], trained=[0, 0])])[0]
-    assert row.rollouts_per_group == (np.inf, None)
+    assert row.rollouts_per_group is None and row.rounds == (1, None)
     assert row.exact_rollouts_per_group is None  # the policy moves
     plain = row.as_json()
     assert plain["rollouts_per_group"] is None and plain["effective_share"] is None
