@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from flows.commands.plan import plan
 from flows.commands.replay import replay
 from flows.commands.simulate import simulate
 from flows.environment import set_up_environment
@@ -154,6 +155,9 @@ def ui(
     from flows.ui import serve
 
     serve(tracking.uri, mlflow_port, prefect_port)
+
+
+app.command()(plan)
 
 
 app.command()(replay)

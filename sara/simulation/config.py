@@ -35,7 +35,7 @@ def _is_simulated(name: str) -> str:
     return name
 
 
-def _one_or_more(value: Any) -> Any:
+def one_or_more(value: Any) -> Any:
     """A single value stands for a list of one."""
     return value if value is None or isinstance(value, (list, tuple)) else (value,)
 
@@ -125,14 +125,14 @@ class TokensConfig(Section):
 class GridConfig(Section):
     """Settings to try in every combination; one that is not set keeps its value in `allocation`."""
 
-    k: Annotated[tuple[GroupSize, ...], BeforeValidator(_one_or_more)] | None = Field(None, description="Group sizes")
-    tau_low: Annotated[tuple[Threshold, ...], BeforeValidator(_one_or_more)] | None = Field(
+    k: Annotated[tuple[GroupSize, ...], BeforeValidator(one_or_more)] | None = Field(None, description="Group sizes")
+    tau_low: Annotated[tuple[Threshold, ...], BeforeValidator(one_or_more)] | None = Field(
         None, description="SARA: thresholds"
     )
-    probe: Annotated[tuple[Pace, ...], BeforeValidator(_one_or_more)] | None = Field(
+    probe: Annotated[tuple[Pace, ...], BeforeValidator(one_or_more)] | None = Field(
         None, description="SARA: rollouts in a prompt's first round; below 1, a share of k"
     )
-    increment: Annotated[tuple[Pace, ...], BeforeValidator(_one_or_more)] | None = Field(
+    increment: Annotated[tuple[Pace, ...], BeforeValidator(one_or_more)] | None = Field(
         None, description="SARA: rollouts in a prompt's later rounds; below 1, a share of k"
     )
     prior: tuple[Prior, ...] | None = Field(None, description="SARA: priors [alpha0, beta0]")
@@ -146,7 +146,7 @@ class SimulateConfig(Section):
     """A simulation: every strategy with every setting, over the same populations."""
 
     name: str = Field("simulation", min_length=1, description="Name of the simulation")
-    strategies: Annotated[tuple[SimulatedStrategy, ...], BeforeValidator(_one_or_more)] = Field(
+    strategies: Annotated[tuple[SimulatedStrategy, ...], BeforeValidator(one_or_more)] = Field(
         (*STRATEGIES, ORACLE), min_length=1, description=f"Of {', '.join(STRATEGIES)} and {ORACLE}"
     )
     steps: PositiveInt = Field(100, description="Steps of each run")

@@ -73,6 +73,13 @@ class RateMixture:
             raise ValueError(f"population weights sum to {total}; expected a finite number above 0")
         return cls(beta_weights / total, alphas, betas, point_weights / total, points)
 
+    def components(self) -> list[dict[str, float]]:
+        """What `of` would make it from."""
+        betas = zip(self.beta_weights.tolist(), self.alphas.tolist(), self.betas.tolist(), strict=True)
+        points = zip(self.point_weights.tolist(), self.points.tolist(), strict=True)
+        smooth = [{"weight": weight, "alpha": alpha, "beta": beta} for weight, alpha, beta in betas]
+        return smooth + [{"weight": weight, "rate": rate} for weight, rate in points]
+
     def moment(self, successes: ArrayLike, failures: ArrayLike) -> NDArray[np.float64]:
         """E[r^successes (1 - r)^failures]: the chance of that many successes and failures in a given order.
 

@@ -97,12 +97,12 @@ def _row(config: SimulateConfig, run: Run, by_run: dict[Run, list[Trace]]) -> Ro
         strategy=run.strategy,
         k=run.allocation.k,
         **{name: getattr(run.allocation, name) if run.is_sequential else None for name in _SETTINGS},
-        rollouts_per_group=_ratio(rollouts, effective),
-        tokens_per_group=_ratio(tokens, effective),
+        rollouts_per_group=jackknife_ratio(rollouts, effective),
+        tokens_per_group=jackknife_ratio(tokens, effective),
         **_comparisons(run, by_run),
-        step_rollouts_vs_uniform=_ratio(rollouts, asked),
-        effective_share=_ratio(effective, trained),
-        rounds=_ratio(rounds, steps),
+        step_rollouts_vs_uniform=jackknife_ratio(rollouts, asked),
+        effective_share=jackknife_ratio(effective, trained),
+        rounds=jackknife_ratio(rounds, steps),
         trained_rate=float(np.nanmean(rates)) if np.isfinite(rates).any() else None,
         short_steps=float(np.mean([trace.steps["is_short"].mean() for trace in traces])),
         exact_rollouts_per_group=_exact(config, run),
@@ -126,7 +126,8 @@ def _relative(unit: str, ours: Sequence[Trace], theirs: Sequence[Trace]) -> Figu
     return _jackknife(lambda cost, groups, cost_2, groups_2: (cost * groups_2) / (groups * cost_2), *columns)
 
 
-def _ratio(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) -> Figure | None:
+def jackknife_ratio(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) -> Figure | None:
+    """Sum over sum of two columns, one value a seed, both (S,)."""
     return _jackknife(lambda over, under: over / under, numerator, denominator)
 
 
@@ -138,14 +139,11 @@ def _jackknife(statistic: Callable[..., NDArray[np.float64]], *columns: NDArray[
     seeds = columns[0].size
     with np.errstate(divide="ignore", invalid="ignore"):
         value = float(statistic(*(column.sum() for column in columns)))
-        left_out = (
-            statistic(*(column.sum() - column for column in columns)) if seeds > 1 else np.array([np.nan])
-        )  # (S,)
+        left_out = statistic(*(column.sum() - column for column in columns))  # (S,)
     if not np.isfinite(value):
         return None
-    return Figure(
-        value, float(np.sqrt((seeds - 1) * left_out.var())) if seeds > 1 and np.isfinite(left_out).all() else None
-    )
+    has_error = seeds > 1 and np.isfinite(left_out).all()
+    return Figure(value, float(np.sqrt((seeds - 1) * left_out.var())) if has_error else None)
 
 
 def _exact(config: SimulateConfig, run: Run) -> float | None:
