@@ -43,7 +43,7 @@ class RatePrior:
         alpha0: float = 1.0,
         beta0: float = 1.0,
         pseudo_count: float = 4.0,
-        iterations: int = 30,
+        iterations: int = 100,
     ) -> None:
         self.k, self.pseudo_count, self.iterations = k, pseudo_count, iterations
         size = max(_MIN_POINTS, int(_POINTS_PER_DEVIATION * np.pi / 2 * np.sqrt(k)) + 1)

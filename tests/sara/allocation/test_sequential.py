@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from sara.allocation import Fate, Ledger, Limits, SequentialAllocator, prob_effective
 
+pytestmark = pytest.mark.filterwarnings("ignore:allocator.tau_low")  # thresholds too low to save anything, on purpose
 OPEN, COMMITTED, FAIL, PASS = Fate.OPEN, Fate.COMMITTED, Fate.ABANDONED_FAIL, Fate.ABANDONED_PASS
 
 
@@ -179,6 +180,15 @@ def test_the_commit_rate_is_carried_over_steps_and_fades():
         ({"alpha0": 0.0}, r"allocator\.alpha0 = 0\.0; expected a finite number above 0"),
         ({"beta0": float("inf")}, r"allocator\.beta0 = inf"),
         ({"margin": float("nan")}, r"allocator\.margin = nan"),
+        ({"tau_low": "automatic"}, r"allocator\.tau_low = 'automatic'; expected a number in \[0, 1\) or 'auto'"),
+        ({"tau_low": "auto", "learn_prior": False}, r"learn_prior = False; expected True with tau_low = 'auto'"),
+        ({"probe": "fast"}, r"allocator\.probe = 'fast'; expected an integer of at least 1"),
+        ({"max_false_abandon": 1.5}, r"allocator\.max_false_abandon = 1\.5; expected a number in \[0, 1\]"),
+        ({"audit_rate": -0.1}, r"allocator\.audit_rate = -0\.1; expected a number in \[0, 1\]"),
+        ({"value": "pairs"}, r"allocator\.value = 'pairs'; expected 'groups' or 'signal'"),
+        ({"cost": "seconds"}, r"allocator\.cost = 'seconds'; expected 'rollouts' or 'tokens'"),
+        ({"rounds_per_prompt": 1}, r"allocator\.rounds_per_prompt = 1; expected an integer of at least 2"),
+        ({"prior_memory": 2}, r"allocator\.prior_memory = 2"),
         ({"memory": 1.1}, r"allocator\.memory = 1\.1; expected a number in \[0, 1\]"),
     ],
 )

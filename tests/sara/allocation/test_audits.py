@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from sara.allocation import Fate, Ledger, Limits, SequentialAllocator
+from sara.allocation.audits import AuditTally, clopper_pearson
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(0, 5), (3, 17), (17, 17), (40, 1000)])
+def test_the_interval_is_the_exact_one(successes, trials):
+    exact = binomtest(successes, trials).proportion_ci(confidence_level=0.95, method="exact")
+    assert clopper_pearson(successes, trials) == pytest.approx((exact.low, exact.high), abs=1e-9)
+
+
+def ledger_of(n, s, fate, lots=None, is_audited=None) -> Ledger:
+    ledger = Ledger()
+    ledger.open(np.arange(len(n)), lots)
+    ledger.n[:] = ledger.issued[:] = n
+    ledger.s[:], ledger.fate[:] = s, fate
+    if is_audited is not None:
+        ledger.is_audited[:] = is_audited
+    return ledger
+
+
+def test_the_tally_by_hand():
+    """Two complete audits, one mixed; 4 abandoned before k and not audited; 2 effective groups without an audit.
+
+    An audit cut short, a group saturated at k and one that could not be scored say nothing. The rate is 1/2; of
+    4 + 2 = 6 abandoned prompts 3 are thought to have been effective, beside 2 that were found: 3/5 were lost.
+    """
+    fates = [Fate.AUDITED, Fate.COMMITTED, *[Fate.ABANDONED_FAIL] * 3, Fate.ABANDONED_PASS, Fate.COMMITTED]
+    fates += [Fate.SURPLUS, Fate.UNFINISHED, Fate.ABANDONED_FAIL, Fate.UNSCORABLE]
+    n = [8, 8, 4, 4, 4, 4, 8, 6, 6, 8, 7]
+    s = [0, 1, 0, 0, 0, 4, 3, 2, 0, 0, 0]
+    is_audited = [1, 1, 0, 0, 0, 0, 0, 0, 1, 0, 1]
+    tally = AuditTally()
+    assert tally.metrics(0.5, None) == {}
+    tally.record(ledger_of(n, s, fates, is_audited=is_audited), 8)
+    assert tally.state_dict() == {"audited": 2, "effective": 1, "abandoned": 6, "committed": 2}
+    metrics = tally.metrics(0.5, None)
+    assert metrics["audit/false_abandon_rate"] == 0.5 and metrics["audit/lost_share"] == 0.6
+    low, high = clopper_pearson(1, 2)
+    assert (metrics["audit/false_abandon_rate_low"], metrics["audit/false_abandon_rate_high"]) == (low, high)
+    assert metrics["audit/lost_share_low"] == pytest.approx(6 * low / (6 * low + 2))
+    assert metrics["audit/exceeds"] == 0 and metrics["audit/cumulative"] == 2
+
+
+@pytest.mark.parametrize(("limit", "exceeds"), [((0.2, None), 1), ((0.4, None), 0), ((None, 0.3), 1), ((None, 0.9), 0)])
+def test_a_warning_needs_the_lower_end_above_what_was_promised(limit, exceeds):
+    tally = AuditTally()
+    tally.audited, tally.effective, tally.abandoned, tally.committed = 60, 24, 100, 50  # low: 0.276, and 0.355 lost
+    assert tally.metrics(*limit)["audit/exceeds"] == exceeds
+
+
+def test_a_tally_goes_on_where_it_was():
+    tally, other = AuditTally(), AuditTally()
+    tally.record(ledger_of([8, 4], [1, 0], [Fate.COMMITTED, Fate.ABANDONED_FAIL], is_audited=[1, 0]), 8)
+    other.load_state_dict(tally.state_dict())
+    assert other.metrics(0.1, 0.1) == tally.metrics(0.1, 0.1)
+
+
+# ------------------------------------------------------------------------------------------------- in the allocator
+
+
+def test_who_is_audited_is_decided_by_lot():
+    """tau_low = 0.5, k = 8: rows of four equal outcomes are abandoned, but those whose lot is below the rate go on."""
+    allocator = SequentialAllocator(8, audit_rate=0.3)
+    ledger = ledger_of([4, 4, 4, 4, 8], [0, 0, 4, 1, 0], [Fate.OPEN] * 5, lots=np.array([0.29, 0.3, 0.1, 0.1, 0.1]))
+    allocator.judge(ledger)
+    expected = [Fate.AUDITED, Fate.ABANDONED_FAIL, Fate.AUDITED, Fate.COMMITTED, Fate.ABANDONED_FAIL]
+    assert ledger.fate.tolist() == expected
+    assert ledger.is_audited.tolist() == [True, False, True, False, False]
+    # What is missing of them is drawn at once, beside the fill; once the target is reached nothing else is.
+    assert allocator.allocate(ledger, Limits(target=9)).tolist() == [4, 0, 4, 4, 0]
+    assert allocator.allocate(ledger, Limits(target=1)).tolist() == [4, 0, 4, 4, 0]
+    # And a budget keeps it in reserve: 24 spent, 12 outstanding.
+    assert allocator.num_to_open(ledger, Limits(budget=24 + 4 * 3 + 16)) == 2 + 24 // 8  # `spent` is not set here
+    assert allocator.outstanding(ledger).tolist() == [4, 0, 4, 4, 0]
+
+
+@pytest.mark.parametrize("train_audited", [True, False])
+def test_a_complete_audit_is_trained_if_it_is_mixed_and_that_is_wanted(train_audited):
+    allocator = SequentialAllocator(8, audit_rate=1.0, train_audited=train_audited)
+    ledger = ledger_of([8, 8, 6], [1, 0, 1], [Fate.AUDITED] * 3, is_audited=[1, 1, 1])
+    allocator.judge(ledger)
+    assert ledger.fate.tolist() == [Fate.COMMITTED if train_audited else Fate.AUDITED, Fate.AUDITED, Fate.AUDITED]
+
+
+def test_nothing_is_audited_by_default_or_without_lots():
+    for allocator, lots in ((SequentialAllocator(8), np.zeros(2)), (SequentialAllocator(8, audit_rate=1.0), None)):
+        ledger = ledger_of([4, 4], [0, 4], [Fate.OPEN] * 2, lots=lots)
+        allocator.judge(ledger)
+        assert ledger.fate.tolist() == [Fate.ABANDONED_FAIL, Fate.ABANDONED_PASS]
