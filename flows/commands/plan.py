@@ -33,19 +33,20 @@ def plan(
     pool = read_pool(settings.source)
     from flows.commands.outcome import open_folder, progress, short_warnings, terminal_width
     from sara.planning import report
+    from sara.planning.plan import Plan
     from sara.planning.predict import predict
     from sara.planning.recommend import recommend
 
     open_folder(out)
     advice = recommend(pool.mixture, settings.allocation, settings.tokens)
     with short_warnings(), progress("simulating") as on_progress:
-        found = report.Plan(settings, pool, advice, predict(settings, pool, advice, on_progress))
+        found = Plan(settings, pool, advice, predict(settings, pool, advice, on_progress))
     paths = report.write_plan(out, found)
     if as_json:
         print(json.dumps(report.as_json(found), indent=2))
         return
     print(report.render_text(found, terminal_width=terminal_width()))
-    print("\n".join(report.sentences(found)))
+    print("\n".join(found.sentences))
     print(f"files    {' '.join(map(str, paths))}", file=sys.stderr)
 
 

@@ -7,8 +7,7 @@ the others are played out by the simulator for some steps, and a run is that man
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import binom
@@ -58,8 +57,9 @@ class Prediction:
     gpu_hours: float
     hours: float
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+    @property
+    def label(self) -> str:
+        return self.strategy + (", advised" if self.is_advised else "")
 
 
 @dataclass(frozen=True)

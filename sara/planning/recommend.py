@@ -70,8 +70,8 @@ def recommend(mixture: RateMixture, allocation: AllocationConfig, tokens: Tokens
     if saved < WORTHWHILE:
         reason = (
             f"abandoning saves {_percent(saved)} of DS's {allocation.cost} at most, as "
-            f"{_percent(float(whole.effective))} of the groups are mixed; 'auto' then abandons next to nothing, and what "
-            "sara saves is that it opens as many prompts as are needed, where ds opens chunks"
+            f"{_percent(float(whole.effective))} of the groups are mixed; 'auto' then abandons next to nothing, and "
+            "what sara saves is that it opens as many prompts as are needed, where ds opens chunks"
         )
         return _advice(AUTO, AUTO, AUTO, best, saved, learned, shared, reason)
     where = f"after {best.fails} straight failures" if best.fails < k else "never for failures"
