@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -38,14 +37,18 @@ def replay(
     target: Annotated[
         int | None, typer.Option(min=1, help="Effective groups at which a driven step stops; all groups if left out")
     ] = None,
+    drive: Annotated[bool, typer.Option(help="Also drive the training loop over the log")] = True,
     resamples: Annotated[int, typer.Option(min=0, help="Of the bootstrap; 0 for no intervals")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Of the bootstrap and the order of surplus")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for replay.json and replay.png")] = Path("outputs/replay"),
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables")] = False,
 ) -> None:
     """Say what SARA would have generated and kept on the groups of a log (TRL, verl, or your own)."""
+    from flows.commands.outcome import open_folder, progress
     from sara.replay import Grid, as_text, parse_mapping, read_log, replay_log
     from sara.replay import as_json as plain
+    from sara.replay.figure import draw_costs
+    from sara.replay.readers import find_logs
     from sara.replay.settings import PROBES, TAUS, default_ks
 
     mapping = parse_mapping(columns)
@@ -53,32 +56,41 @@ def replay(
     probes = _numbers("--probe", probe, int) or PROBES
     ks = _numbers("--k", k, int)
     alpha0, beta0 = _pair("--prior", prior)
-    with _progress(files) as on_bytes:
-        log = read_log(files, mapping, threshold, on_bytes=on_bytes)
+    size = sum(path.stat().st_size for path in find_logs(files))
+    open_folder(out)
+    with progress("reading") as on_progress:
+        log = read_log(files, mapping, threshold, on_bytes=_counting(on_progress, size))
     grid = Grid(ks or default_ks(log.k), taus, probes, increment, alpha0, beta0, on_commit)
-    found = replay_log(
-        log, grid, max_lost=max_lost, max_rounds=max_rounds, target=target, resamples=resamples, seed=seed
-    )
-    written = _write(found, max_lost, out)
-    if as_json:
-        print(json.dumps(plain(found), indent=2))
-    else:
-        print(as_text(found, is_terminal=sys.stdout.isatty()))
-    print(*(f"written  {path}" for path in written), sep="\n", file=sys.stderr)
+    with progress("replaying") as on_progress:
+        found = replay_log(
+            log,
+            grid,
+            max_lost=max_lost,
+            max_rounds=max_rounds,
+            target=target,
+            resamples=resamples,
+            seed=seed,
+            is_driven=drive,
+            on_progress=on_progress,
+        )
+    numbers, picture = out / "replay.json", out / "replay.png"
+    written = json.dumps(plain(found), indent=2, allow_nan=False)
+    numbers.write_text(written + "\n", encoding="utf-8")
+    draw_costs(found.grid, found.recommendation, log.unit, max_lost).savefig(picture)
+    print(written if as_json else as_text(found, is_terminal=sys.stdout.isatty()))
+    print(f"files    {numbers} {picture}", file=sys.stderr)
 
 
-def _write(found, max_lost: float, out: Path) -> list[Path]:
-    from sara.replay import as_json
-    from sara.replay.figure import draw_costs
+def _counting(on_progress: Callable[[int, int], None], total: int) -> Callable[[int], None]:
+    """Adds up counts of bytes."""
+    done = 0
 
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(f"--out {out}: {error.strerror}") from error
-    table, picture = out / "replay.json", out / "replay.png"
-    table.write_text(json.dumps(as_json(found), indent=2) + "\n", encoding="utf-8")
-    draw_costs(found.grid, found.recommendation, found.log.unit, max_lost).savefig(picture)
-    return [table, picture]
+    def on_bytes(count: int) -> None:
+        nonlocal done
+        done += count
+        on_progress(done, total)
+
+    return on_bytes
 
 
 def _numbers(option: str, text: str | None, kind: Callable[[str], float]) -> tuple:
@@ -95,21 +107,3 @@ def _pair(option: str, text: str) -> tuple[float, float]:
     if len(numbers) != 2:
         raise ValueError(f"{option} {text!r}; expected two numbers, such as 1,1")
     return numbers
-
-
-@contextmanager
-def _progress(files: list[Path]) -> Iterator[Callable[[int], None]]:
-    """A bar of bytes read, on a terminal only."""
-    if not sys.stderr.isatty():
-        yield lambda count: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from sara.replay.readers import find_logs
-
-    total = sum(path.stat().st_size for path in find_logs(files))
-    looks = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*looks, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("reading", total=total)
-        yield lambda count: progress.advance(task, count)

@@ -5,7 +5,9 @@ Owns the totals of a driven replay. Never decides: allocators do, as in training
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +42,17 @@ class Driven:
     rounds: float
     outcomes: dict[str, int]
 
+    @property
+    def lost(self) -> float:
+        """Share of the effective groups met that it abandoned."""
+        met = self.effective + self.surplus + self.false_abandoned
+        return self.false_abandoned / met if met else 0.0
+
+    def cost(self, unit: str | None) -> float:
+        """Tokens for each effective group trained, or rollouts where the log has no tokens; infinite without any."""
+        spent = self.lengths if unit == "tokens" else self.rollouts
+        return spent / self.effective if self.effective else math.inf
+
 
 def drive(
     log: GroupLog,
@@ -47,12 +60,14 @@ def drive(
     order: NDArray[np.int64] | None = None,
     target: int | None = None,
     seed: int = 0,
+    on_step: Callable[[int], None] = lambda done: None,
 ) -> Driven:
     """Collect every step of `log` with `allocator`, opening its groups in logged order.
 
     order   a permutation of the rollouts inside their groups (`shuffled_order`); None: as logged
     target  effective groups at which a step stops; None: no step stops before all its groups are opened
     seed    of the order in which surplus is dropped
+    on_step told the steps done so far
 
     Groups of fewer than `allocator.k` rollouts are not opened. Raises ValueError if that leaves none.
     """
@@ -68,6 +83,7 @@ def drive(
         outcomes[collection.outcome] += 1
         sums.update(collection.metrics())
         sums.update(_abandoned(source, collection.ledger, k))
+        on_step(outcomes.total())
     return _totals(sums, outcomes, has_lengths=log.lengths is not None)
 
 

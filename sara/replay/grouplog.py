@@ -117,6 +117,8 @@ def build_log(rows: Rows, unit: str | None, skipped: Skipped, **origin) -> Group
 
     Steps are put in rising order if all are whole numbers, else they keep the order in which they were met.
     """
+    if not rows.rewards.size:
+        raise ValueError(_nothing_usable(skipped))
     rank, labels = _step_ranks(rows.step_labels)
     steps = rank[rows.steps]
     by_group = np.lexsort((rows.prompts, steps))  # stable: in a group, logged order
@@ -127,7 +129,10 @@ def build_log(rows: Rows, unit: str | None, skipped: Skipped, **origin) -> Group
     kept = logged[sizes[logged] >= 2]
     skipped.groups_of_one = int(np.count_nonzero(sizes == 1))
     if not kept.size:
-        raise ValueError(_nothing_grouped(rows, skipped))
+        raise ValueError(
+            f"every group is a group of one: {rows.rewards.size} rollouts, each the only one of its prompt and step; "
+            "expected several rollouts a prompt (is the prompt column the right one?)"
+        )
     chosen = by_group[_ranges(starts[kept], sizes[kept])]
     offsets = np.append(0, np.cumsum(sizes[kept]))
     files = rows.files[chosen]
@@ -170,13 +175,8 @@ def _ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.i
     return np.repeat(starts - before, sizes) + np.arange(sizes.sum())
 
 
-def _nothing_grouped(rows: Rows, skipped: Skipped) -> str:
-    if not rows.rewards.size:
-        return "no rollout that can be used" + (
-            f": {skipped.without_prompt} without a prompt, {skipped.without_step} without a step, "
-            f"{skipped.without_reward} without a reward"
-        )
+def _nothing_usable(skipped: Skipped) -> str:
     return (
-        f"every group is a group of one: {rows.rewards.size} rollouts, each the only one of its prompt and step; "
-        "expected several rollouts a prompt (is the prompt column the right one?)"
+        f"no rollout that can be used: {skipped.without_prompt} without a prompt, {skipped.without_step} without a "
+        f"step, {skipped.without_reward} without a reward"
     )

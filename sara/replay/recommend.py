@@ -5,12 +5,16 @@ Owns that choice and its sentence, and the sentences on what a replay cannot tel
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sara.replay.drive import Driven
 from sara.replay.grouplog import GroupLog
 from sara.replay.results import GridResult, SettingResult, cost_of
 from sara.replay.sums import Interval
 
+AUTO = "sara, auto"  # the driven strategy that learns its stopping points
+AUTO_OPTIONS = ("tau_low", "probe", "increment")
 CANNOT_TELL = (
     "How training would have gone on: other batches make another policy, and this log holds one history only.",
     "What further prompts would have given: the cost of an effective group takes the prompts that SARA would open "
@@ -52,6 +56,23 @@ def recommend(grid: GridResult, unit: str | None, max_lost: float, max_rounds: f
     if cost.high is not None and cost.high >= 1:
         reason += " The interval reaches 100%: this log is too small to tell it from DS."
     return Recommendation(best, reason)
+
+
+def about_auto(as_logged: Mapping[str, Driven], unit: str | None, max_lost: float) -> str | None:
+    """A sentence on learned stopping points where they were the cheapest within the cap, in the order of the log."""
+    driven, ds = as_logged.get(AUTO), as_logged.get("ds")
+    if driven is None or ds is None or not ds.effective:
+        return None
+    cheapest = min(other.cost(unit) for name, other in as_logged.items() if name != AUTO)
+    if driven.lost > max_lost or driven.cost(unit) >= cheapest:
+        return None
+    overrides = " ".join(f"allocation.{name}=auto" for name in AUTO_OPTIONS)
+    measure = "tokens" if unit == "tokens" else "rollouts"
+    return (
+        f"Cheaper still in the order of this log: {overrides}, which learns its stopping points as it goes. It took "
+        f"{driven.cost(unit) / ds.cost(unit):.1%} of DS's {measure} for an effective group and lost {driven.lost:.1%} "
+        "of them."
+    )
 
 
 def warnings(log: GroupLog, grid: GridResult) -> list[str]:

@@ -77,9 +77,10 @@ def as_text(replay: Replay, *, is_terminal: bool = False) -> str:
     for baseline in replay.grid.baselines:
         of_k = [result for result in replay.grid.settings if result.setting.k == baseline.k]
         _print_grid(console, replay, baseline, undominated(of_k))
-    _print_driven(console, replay)
+    if replay.as_logged:
+        _print_driven(console, replay)
     chosen = replay.recommendation.chosen
-    console.print(f"Recommended: {chosen.setting.overrides() if chosen else 'ds'}", style="bold", markup=False)
+    console.print(f"\nRecommended: {chosen.setting.overrides() if chosen else 'ds'}", style="bold", markup=False)
     console.print(replay.recommendation.reason, markup=False)
     for warning in warnings(replay.log, replay.grid):
         console.print(f"\nCareful: {warning}", markup=False)
@@ -127,17 +128,25 @@ def _cells(result: SettingResult, k: int, *, has_lengths: bool) -> list[str]:
 def _print_driven(console: Console, replay: Replay) -> None:
     target, unit = replay.target, replay.log.unit
     until = "all its groups are opened" if target is None else f"{target} groups are effective"
-    console.print(f"\nThe training loop driven over the log in logged order, each step until {until}:", markup=False)
-    heads = ["opened", "rollouts", *([unit] if unit else []), "trained", "effective", "abandoned", "falsely", "rounds"]
+    cost = "tokens" if unit == "tokens" else "rollouts"
+    console.print(
+        f"\nThe training loop driven over the log in logged order, each step until {until} (cost: {cost} for each "
+        "effective group):",
+        markup=False,
+    )
+    heads = ["opened", "rollouts", *([unit] if unit else []), "effective", "dropped", "falsely"]
+    heads += ["rounds", "cost\n% of DS"]
     table = _table(["strategy", *heads, *(["surplus", "starved"] if target else [])])
+    base = replay.as_logged["ds"].cost(unit)
     for name, driven in replay.as_logged.items():
         cells = [f"{driven.opened:,}", f"{driven.rollouts:,}", *([count(driven.lengths)] if unit else [])]
-        counts = (driven.trained, driven.effective, driven.abandoned, driven.false_abandoned)
+        counts = (driven.effective, driven.abandoned, driven.false_abandoned)
         cells += [*(f"{number:,}" for number in counts), rounds(driven.rounds)]
+        is_known = driven.effective and replay.as_logged["ds"].effective
+        cells += [f"{100 * driven.cost(unit) / base:.1f}" if is_known else NOTHING]
         starved = f"{driven.outcomes.get('prompts', 0):,}"  # steps whose groups ran out before the target
         table.add_row(name, *cells, *([f"{driven.surplus:,}", starved] if target else []))
     console.print(table)
-    console.print()
 
 
 def _table(heads: Sequence[str]) -> Table:
