@@ -22,17 +22,27 @@ _MIN_COMMIT_RATE = 0.05  # opening is sized as if at least this share commits: b
 
 
 class SequentialAllocator(Allocator):
-    """Probe prompts in batched rounds; commit, abandon or continue each by its Beta posterior.
+    """Probe prompts in batched rounds; commit, abandon or continue each by what is believed of its success rate.
 
-    tau_low        abandon when p_eff < tau_low, in [0, 1); 0 never abandons before n = k
-    probe          rollouts of a prompt's first round, 1..k
-    increment      rollouts of each later round
-    alpha0, beta0  Beta prior of a prompt's success rate
-    on_commit      "fill": draw the missing k - n in the next round, so every trained group has exactly k;
-                   "stop": train on the rollouts seen so far
-    margin         with a target, prompts are opened so that the commits expected of them exceed the shortfall
-                   by this many standard deviations; 0 opens just what the shortfall needs on average
-    memory         share of the commit counts kept from one step to the next, in [0, 1]
+    tau_low            abandon when p_eff < tau_low, in [0, 1); 0 never abandons before n = k. "auto": abandon where
+                       it pays most under the learned prior, differently after failures than after successes
+    probe              rollouts of a prompt's first round, 1..k, or "auto": up to where it may first be abandoned
+    increment          rollouts of each later round, or "auto" likewise
+    alpha0, beta0      Beta prior of a prompt's success rate
+    on_commit          "fill": draw the missing k - n in the next round, so every trained group has exactly k;
+                       "stop": train on the rollouts seen so far
+    margin             with a target, prompts are opened so that the commits expected of them exceed the shortfall
+                       by this many standard deviations; 0 opens just what the shortfall needs on average
+    memory             share of the commit counts kept from one step to the next, in [0, 1]
+    max_false_abandon  with "auto", most of the effective groups that abandoning may lose, as a share in [0, 1]
+    value, cost        with "auto", what is maximised: effective "groups", or the "signal" in them (the sum of
+                       s/n (1 - s/n)), for each of the "rollouts" or "tokens" (by learned mean lengths) spent
+    rounds_per_prompt  with "auto" in the pace, most rounds that one prompt may take, its fill included
+    learn_prior        learn the prior behind p_eff from all outcomes. With a number for tau_low the decision stays
+                       with Beta(alpha0, beta0); the learned prior paces the opening and is what selectors are told
+    prior_memory       share of what is learned that is kept from one step to the next, in [0, 1]
+    audit_rate         share of the abandoned prompts, drawn by lot, that are run on to k all the same
+    train_audited      train on audited groups that turn out mixed, where the batch has room
 
     With a budget every open prompt holds what it may still need up to k in reserve, so nothing is opened that
     could not be finished. In fill mode the last round that `max_rounds` allows draws all that is missing, so
@@ -51,6 +61,35 @@ class SequentialAllocator(Allocator):
 
     Without overshoot the exact costs are 24.5 and, for DS, 29.6 (17% less): DS overshoots by whole groups, SARA
     by probes.
+
+    "auto" everywhere starts as DS, for under the uniform prior abandoning does not pay, and learns from its first
+    step. `max_false_abandon` keeps it from dropping hard prompts after one or two failures, which is what pays most
+    but changes the curriculum. Exact costs relative to DS, and the share of effective groups lost, in fill mode:
+
+                             tau_low 0.5    cap 1   cap 0.5   cap 0.25   cap 0.1
+        Beta(0.1, 0.3)  k 8   0.83 (28%)    0.72     0.72       0.76      0.91
+                       k 32   0.78 (15%)    0.56     0.57       0.66      0.79
+        65% zeros       k 8   0.78 (23%)    0.57     0.62       0.74      0.87
+                       k 32   0.70  (6%)    0.41     0.43       0.48      0.62
+        uniform rates   k 8   1.04 (23%)    1.00     1.00       1.00      1.00
+
+    A quarter is what tau_low = 0.5 itself loses at k = 8, and costs less than it in all of these; `benchmarks/
+    threshold.py` has more of them, and what learning adds.
+
+    The learned prior matters most to DPS, which is told p_eff of what was abandoned. Under the uniform prior a prompt
+    that failed four times of eight counts as mixed with chance 4/9, more than one never seen (1/3), and is opened
+    again. Rollouts for a trained group of SARA+DPS at tau_low = 0.5 without and with a learned prior, beside DS+DPS
+    (16 candidates a group, Beta(0.1, 0.3), standard errors up to 0.7; hence the default):
+
+        prompts   assumed   learned   "auto"   DS+DPS
+            512     15.8      11.3     11.3     13.7
+          1,000     20.2      15.8     14.9     15.0
+         10,000     30.8      23.2     21.7     30.5
+
+    Audits tell, without bias, how often abandoning was wrong, whatever the prior. Training on those that turn out
+    mixed does not bias it, for the lot is drawn apart from the rollouts; it lets a share `audit_rate` of the prompts
+    that are otherwise dropped back into the batches, and so moves what is trained on a little towards DS's. At 2%
+    they add about 1% to the rollouts at k = 8, and more where most prompts are abandoned early in large groups.
     """
 
     def __init__(
@@ -154,7 +193,7 @@ class SequentialAllocator(Allocator):
         return within_budget(counts, is_committed, limits.rollouts_left(ledger))
 
     def chances(self, ledger: Ledger) -> NDArray[np.float64]:
-        return self._look_up(self.stopping.chances, ledger)
+        return self._look_up(self.stopping.chances, ledger.n, ledger.s)
 
     def outstanding(self, ledger: Ledger) -> NDArray[np.int64]:
         waiting = (Fate.OPEN, Fate.AUDITED, *([Fate.COMMITTED] if self.on_commit == "fill" else []))
@@ -191,9 +230,9 @@ class SequentialAllocator(Allocator):
         self._audits.load_state_dict(state["audits"])
 
     @staticmethod
-    def _look_up(tables: NDArray[np.float64], ledger: Ledger) -> NDArray[np.float64]:
+    def _look_up(tables: NDArray[np.float64], n: NDArray[np.int64], s: NDArray[np.int64]) -> NDArray[np.float64]:
         """(O,) float64: 1 for a mixed row, else the entry of `tables` (2, k+1) for its side and n."""
-        return np.where(ledger.is_mixed, 1.0, tables[(ledger.s > 0).astype(np.int64), ledger.n])
+        return np.where((s > 0) & (s < n), 1.0, tables[(s > 0).astype(np.int64), n])
 
     def _num_to_open_for(self, shortfall: int, ledger: Ledger) -> int:
         """How many prompts m to open so that, with those open already, enough of them commit.
@@ -204,7 +243,8 @@ class SequentialAllocator(Allocator):
         """
         if shortfall <= 0:
             return 0
-        chances = self._look_up(self.stopping.commit_chances, ledger)[ledger.fate == Fate.OPEN]
+        open_rows = np.flatnonzero(ledger.fate == Fate.OPEN)
+        chances = self._look_up(self.stopping.commit_chances, ledger.n[open_rows], ledger.s[open_rows])
         rate = max(self.commit_rate(ledger), _MIN_COMMIT_RATE)
         needed, variance = shortfall - chances.sum(), float((chances * (1 - chances)).sum())
         spread = 1 - rate  # variance of a fresh prompt's commit over its mean

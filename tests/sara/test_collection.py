@@ -182,13 +182,18 @@ def test_a_step_of_uniform_by_hand():
     )
     | st.builds(Limits, budget=st.integers(1, 250)),
     on_commit=st.sampled_from(["fill", "stop"]),
+    tau_low=st.integers(0, 9).map(lambda tenths: tenths / 10) | st.just("auto"),
+    audit_rate=st.sampled_from([0.0, 0.2, 1.0]),
     missing_rate=st.sampled_from([0.0, 0.1, 0.6]),
     max_redraws=st.integers(0, 3),
     pool=st.sampled_from([5, 40, 200]),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_every_step_keeps_its_promises(name, k, limits, on_commit, missing_rate, max_redraws, pool, seed):
-    options = {"probe": 1 + seed % k, "increment": 1 + seed % 3, "on_commit": on_commit, "tau_low": seed % 10 / 10}
+def test_every_step_keeps_its_promises(
+    name, k, limits, on_commit, tau_low, audit_rate, missing_rate, max_redraws, pool, seed
+):
+    options = {"probe": 1 + seed % k, "increment": 1 + seed % 3, "on_commit": on_commit, "tau_low": tau_low}
+    options |= {"audit_rate": audit_rate, "train_audited": seed % 2 == 0}
     selector, allocator = build_strategy(
         name, num_prompts=pool, seed=seed, k=k, allocator_options=options if "sara" in name else {}
     )
@@ -237,15 +242,26 @@ def test_every_step_keeps_its_promises(name, k, limits, on_commit, missing_rate,
             assert collection.trained.size == limits.target
         assert not (ledger.fate == Fate.OPEN).any()
 
+        # What is audited: prompts that were abandoned, run on to k; none of them is lost from the counts.
+        assert (ledger.is_audited | (ledger.fate != Fate.AUDITED)).all()
+        assert (ledger.n[ledger.fate == Fate.AUDITED] == k).all()
+        assert audit_rate > 0 or not ledger.is_audited.any()
+        assert metrics["audit/effective"] <= metrics["audit/groups"] <= ledger.is_audited.sum()
 
-@each_strategy
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [(name, {}) for name in STRATEGIES]
+    + [("sara+dps", {"tau_low": "auto", "cost": "tokens", "audit_rate": 0.3})]
+    + [("sara", {"tau_low": "auto", "probe": "auto", "increment": "auto", "on_commit": "stop", "audit_rate": 0.3})],
+)
 @pytest.mark.parametrize("limits", [Limits(target=6), Limits(target=6, budget=150), Limits(budget=100)])
 @pytest.mark.parametrize("stop_before_observing", [True, False])
-def test_a_step_resumed_anywhere_ends_as_if_never_stopped(name, limits, stop_before_observing):
+def test_a_step_resumed_anywhere_ends_as_if_never_stopped(name, options, limits, stop_before_observing):
     source = PopulationSource.from_beta(60, 0.2, 0.3, 3, missing_rate=0.1, tokens_wrong=30)
 
     def build():
-        return build_strategy(name, num_prompts=60, seed=3, k=8)
+        return build_strategy(name, num_prompts=60, seed=3, k=8, allocator_options=options)
 
     selector, allocator = build()
     straight = [collect(step, selector, allocator, source, limits, seed=3) for step in (1, 2, 3)]
@@ -384,6 +400,105 @@ def test_groups_still_to_be_filled_are_dropped_before_complete_ones():
         collection = collect(1, ListSelector(range(10)), allocator, source, Limits(target=2), seed)
         assert 0 in collection.trained and collection.trained.size == 2
         assert collection.metrics()["groups/surplus"] == 2
+
+
+# ---------------------------------------------------------------------------------------------------------- audits
+
+
+def test_a_step_with_an_audit_by_hand():
+    """k = 4, probe 2, tau_low 0.5, target 1, every abandoned prompt audited.
+
+    The target of 1 at the commit rate 1/2 opens prompts 0 and 1: both are abandoned after 2. The rate is now 1/4 and
+    opens 2 to 5, whose probes (8) run beside the audits (4): 0 turns out mixed and is complete, so it is kept rather
+    than 3, which would have to be filled; 1 does not. In round 3 only the audits of 2, 4 and 5 are left (6).
+    """
+    rewards = {0: "0010", 1: "1111", 2: "0000", 3: "0111", 4: "0001", 5: "0000"}
+    source = Recorder(ScriptedSource(rewards))
+    allocator = SequentialAllocator(4, probe=2, increment=2, audit_rate=1.0)
+    collection = collect(1, ListSelector(range(6)), allocator, source, Limits(target=1), seed=0)
+    assert [draws.size for _, draws, _ in source.log] == [4, 12, 6]
+    found = fates(collection)
+    assert found[1] == found[2] == found[5] == Fate.AUDITED and found[3] == Fate.SURPLUS
+    assert {found[0], found[4]} == {Fate.COMMITTED, Fate.SURPLUS}  # both are complete: the seed decides
+    metrics = collection.metrics()
+    assert (metrics["audit/groups"], metrics["audit/effective"], metrics["groups/audited"]) == (5, 2, 3)
+    assert (metrics["rollouts/audited"], metrics["rollouts/effective"], metrics["rollouts/surplus"]) == (12, 4, 6)
+    assert metrics["rollouts/generated"] == 22 and metrics["audit/false_abandon_rate"] == 2 / 5
+    assert metrics["commit_rate"] == 3 / 6
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    k=st.sampled_from([4, 8]),
+    on_commit=st.sampled_from(["fill", "stop"]),
+    audit_rate=st.sampled_from([0.05, 0.4, 1.0]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_audits_change_nothing_else_and_take_at_most_the_round_they_need(k, on_commit, audit_rate, seed):
+    """With common random numbers, and audited groups not trained, the rest of the step is what it was without."""
+    source = PopulationSource.from_beta(2000, 0.15, 0.3, seed)
+    steps = []
+    for rate in (0.0, audit_rate):
+        options = {"on_commit": on_commit, "audit_rate": rate, "train_audited": False}
+        allocator = SequentialAllocator(k, 0.5, probe=2, increment=1, **options)
+        steps.append(collect(1, ShuffleSelector(2000, seed), allocator, source, Limits(target=8), seed))
+    plain, audited = steps
+    np.testing.assert_array_equal(audited.trained, plain.trained)
+    np.testing.assert_array_equal(audited.ledger.prompts, plain.ledger.prompts)
+    was_abandoned = plain.ledger.has_fate(Fate.ABANDONED_FAIL, Fate.ABANDONED_PASS) & (plain.ledger.n < k)
+    is_audited = audited.ledger.is_audited
+    np.testing.assert_array_equal(is_audited, was_abandoned & (audited.ledger.lots < audit_rate))
+    np.testing.assert_array_equal(audited.ledger.n, np.where(is_audited, k, plain.ledger.n))
+    assert plain.rounds <= audited.rounds <= plain.rounds + 1
+    if on_commit == "fill":  # the last round fills, and audits run beside it
+        assert audited.rounds == plain.rounds
+    extra = audited.metrics()["rollouts/generated"] - plain.metrics()["rollouts/generated"]
+    assert extra == (k - plain.ledger.n)[is_audited].sum()
+
+
+def test_the_audited_share_estimates_false_abandonment_without_bias():
+    """tau_low = 0.5, k = 8, a fifth audited. The truth is had by finishing every abandoned group with the rollouts it
+    would have seen. Over 40 runs the estimates' mean is the truth up to 3 standard errors, and their 95% intervals
+    hold it in 33 or more (fewer has a chance of 0.1%)."""
+    rates = PopulationSource.from_beta(4000, 0.3, 0.5, 7).success_rates
+    errors, covered = [], 0
+    for seed in range(40):
+        source = PopulationSource(rates, seed)
+        allocator = SequentialAllocator(8, 0.5, audit_rate=0.2)
+        pool, would_be = ShuffleSelector(4000, seed), []
+        for step in range(1, 6):
+            collection = collect(step, pool, allocator, source, Limits(target=16), seed)
+            ledger = collection.ledger
+            rows = ledger.is_audited | (ledger.has_fate(Fate.ABANDONED_FAIL, Fate.ABANDONED_PASS) & (ledger.n < 8))
+            prompts = np.repeat(ledger.prompts[rows], 8)
+            slots = np.tile(np.arange(8), int(rows.sum()))
+            rewards = source.draw(step, Draws(prompts, slots, np.zeros_like(slots))).rewards.reshape(-1, 8)
+            would_be.append((rewards.min(axis=1) < rewards.max(axis=1)).astype(float))
+        metrics, truth = collection.metrics(), np.concatenate(would_be).mean()
+        errors.append(metrics["audit/false_abandon_rate"] - truth)
+        covered += metrics["audit/false_abandon_rate_low"] <= truth <= metrics["audit/false_abandon_rate_high"]
+    assert np.std(errors) > 0.01  # it does vary
+    assert abs(np.mean(errors)) < 3 * np.std(errors, ddof=1) / np.sqrt(40)
+    assert covered >= 33
+
+
+def test_an_audit_cut_short_says_nothing():
+    """The last round allowed: prompts abandoned in it cannot be run on to k."""
+    source = ScriptedSource({0: "0001", 1: "0001"})
+    allocator = SequentialAllocator(4, probe=2, increment=2, audit_rate=1.0, on_commit="stop")
+    collection = collect(1, ListSelector([0, 1]), allocator, source, Limits(target=1, max_rounds=1), seed=0)
+    assert set(fates(collection).values()) == {Fate.UNFINISHED}
+    metrics = collection.metrics()
+    assert metrics["audit/groups"] == 0 and "audit/false_abandon_rate" not in metrics
+    assert metrics["rollouts/unfinished"] == 4
+
+
+def test_an_audit_stays_within_the_budget():
+    """12 rollouts: prompts 0 and 1 (8 in reserve) are audited; what is left, 4, opens one more."""
+    source = ScriptedSource({0: "0000", 1: "0001", 2: "1111", 3: "0101"})
+    allocator = SequentialAllocator(4, probe=2, increment=2, audit_rate=1.0)
+    collection = collect(1, ListSelector(range(4)), allocator, source, Limits(budget=12), seed=0)
+    assert collection.ledger.spent == 12 and collection.ledger.n.tolist() == [4, 4, 4]
 
 
 # ------------------------------------------------------------------------------------------ edges, and what ends a step
