@@ -120,8 +120,9 @@ def mean_cost(name: str, pool: int, seed: int, steps: int, **options) -> float:
 
 def test_with_a_learned_prior_sara_dps_costs_less_than_ds_dps():
     """512 prompts. Under the uniform prior a prompt abandoned after four failures counts as mixed with chance 4/9, more
-    than one never seen (1/3), so DPS keeps opening what was just abandoned. Measured over four pairs of seeds: learned 10.5 to 11.9, ds 13.1 to
-    14.1, assumed 16.0 to 18.5."""
+    than one never seen (1/3), so DPS keeps opening what was just abandoned. Measured over four pairs of seeds: learned
+    10.5 to 11.9, ds 13.1 to 14.1, assumed 16.0 to 18.5.
+    """
     costs = {}
     for name, strategy, options in [
         ("learned", "sara+dps", {}),
