@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 @dataclass
 class Skipped:
-    """What a log held that a replay cannot use, counted."""
+    """What a log held that a replay cannot use, or has to take for something, counted."""
 
     broken_lines: int = 0
     first_broken: str | None = None
@@ -24,6 +24,7 @@ class Skipped:
     without_reward: int = 0
     without_length: int = 0
     groups_of_one: int = 0
+    files_without_steps: int = 0
 
 
 @dataclass(frozen=True)

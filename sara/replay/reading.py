@@ -48,10 +48,12 @@ def read_log(
     collector, broken = _Collector(threshold), BrokenLines()
     for index, path in enumerate(files):
         is_empty = True
+        has_steps = True
         for columns, chunk in read_chunks(path, mapping or {}, chunk_rows, broken, on_bytes):
             collector.add(index, path, columns, chunk)
-            is_empty = False
+            is_empty, has_steps = False, columns.step is not None
         collector.skipped.empty_files += is_empty
+        collector.skipped.files_without_steps += not has_steps
     if collector.skipped.empty_files == len(files):
         raise ValueError(f"{', '.join(map(str, files[:3]))}: no rows")
     collector.skipped.broken_lines, collector.skipped.first_broken = broken.count, broken.first
@@ -94,11 +96,13 @@ class _Collector:
     def finish(self) -> tuple[Rows, str | None]:
         """All rows, and what lengths are counted in: None where some rollout has none, as no total would be right."""
         unit = next(iter(self._units), None)
+        prompts, steps, files, rewards, lengths = (np.concatenate(part) for part in zip(*self._parts, strict=True))
         if unit is None:
             self.skipped.without_length = 0  # the log has no lengths at all
+        elif not lengths.any():
+            self.skipped.without_length = lengths.size  # a column of zeros says nothing
         if self.skipped.without_length:
             unit = None
-        prompts, steps, files, rewards, lengths = (np.concatenate(part) for part in zip(*self._parts, strict=True))
         return Rows(prompts, steps, files, rewards, lengths if unit else None, tuple(self._labels)), unit
 
     def _prompts(self, values: Any, where: Where) -> tuple[NDArray[np.bool_], NDArray[np.uint64]]:

@@ -95,7 +95,7 @@ def warnings(log: GroupLog, grid: GridResult) -> list[str]:
             "at a time: the same step and prompt in two runs would be taken for one group."
         )
     if log.num_prompts < 100:
-        found.append(f"Only {log.num_prompts} prompts: the intervals are rough.")
+        found.append(f"The log is small ({log.num_prompts} different prompts): the intervals are rough.")
     return found
 
 
@@ -111,12 +111,14 @@ def notes(log: GroupLog) -> list[str]:
         (skipped.groups_of_one, "groups of one rollout"),
         (int((sizes < log.k).sum()), f"groups of fewer than {log.k} rollouts, at k = {log.k}"),
     ]
-    lines = [f"left out: {count} {what}" for count, what in counted if count]
+    lines = [f"left out: {count:,} {what}" for count, what in counted if count]
+    if skipped.files_without_steps:
+        lines.append(f"no step column in {skipped.files_without_steps:,} of the files: each is taken for one step")
     longer = int((sizes > log.k).sum())
     if longer:
-        lines.append(f"{longer} groups have more than {log.k} rollouts: averages are over all of them")
+        lines.append(f"{longer:,} groups have more than {log.k} rollouts: averages are over all of them")
     if skipped.without_length:
-        lines.append(f"{skipped.without_length} rollouts have no length: lengths are not reported")
+        lines.append(f"{skipped.without_length:,} rollouts have no length: lengths are not reported")
     if log.unit == "characters":
         lines.append("no column of token counts: lengths are characters of the completions")
     return lines

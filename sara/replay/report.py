@@ -22,6 +22,7 @@ from sara.replay.sums import Interval
 from sara.reporting.formats import NOTHING, count, rounds
 
 TEXT_WIDTH = 100
+MAX_ROWS = 12  # of the table of one k
 
 
 @dataclass(frozen=True)
@@ -109,10 +110,21 @@ def _print_grid(console: Console, replay: Replay, baseline: Baseline, results: S
     heads += [f"{unit}/kept\n% of DS"] if unit else []
     table = _table([*heads, "effective\nlost, %", "falsely\nab., %", "rounds\n/step"])
     chosen = replay.recommendation.chosen
-    for result in results:
+    shown = _thinned(results, chosen)
+    for result in shown:
         cells = _cells(result, baseline.k, has_lengths=unit is not None)
         table.add_row(*cells, style="bold" if result is chosen else None)
     console.print(table)
+    if len(shown) < len(results):
+        console.print(f"({len(results) - len(shown)} settings between these are in replay.json)", markup=False)
+
+
+def _thinned(results: Sequence[SettingResult], chosen: SettingResult | None) -> list[SettingResult]:
+    """At most MAX_ROWS of them, evenly spread, the chosen one always among them."""
+    if len(results) <= MAX_ROWS:
+        return list(results)
+    kept = {round(i * (len(results) - 1) / (MAX_ROWS - 1)) for i in range(MAX_ROWS)}
+    return [result for i, result in enumerate(results) if i in kept or result is chosen]
 
 
 def _cells(result: SettingResult, k: int, *, has_lengths: bool) -> list[str]:

@@ -83,17 +83,12 @@ def cost_of(result: SettingResult, *, by_length: bool = False) -> float:
 
 
 def undominated(results: Sequence[SettingResult]) -> list[SettingResult]:
-    """Those that no other of the same k beats, or equals, in both cost and groups lost."""
-
-    def beats(other: SettingResult, one: SettingResult) -> bool:
-        ours, theirs = (cost_of(one), one.lost.value), (cost_of(other), other.lost.value)
-        return (
-            other.setting.k == one.setting.k
-            and theirs != ours
-            and all(t <= o for t, o in zip(theirs, ours, strict=True))
-        )
-
-    return [one for one in results if not any(beats(other, one) for other in results)]
+    """Of results of one k, those that cost less than every other that loses as little, from cheap to dear."""
+    best: list[SettingResult] = []
+    for result in sorted(results, key=lambda result: (result.lost.value, cost_of(result), result.rounds)):
+        if not best or cost_of(result) < cost_of(best[-1]) - _NOTHING:
+            best.append(result)
+    return best[::-1]
 
 
 def replay_grid(log: GroupLog, grid: Grid, resamples: int = 1000, seed: int = 0) -> GridResult:

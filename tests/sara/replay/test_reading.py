@@ -105,6 +105,7 @@ def test_without_steps_each_file_is_a_step(tmp_path, write_jsonl):
     log = read_log([write_jsonl(tmp_path / f"{i}.jsonl", rows) for i in (2, 1)])
     assert (log.num_groups, log.num_prompts, log.num_steps) == (4, 2, 2)
     assert log.lengths is None and log.unit is None
+    assert log.skipped.files_without_steps == 2 and log.skipped.without_length == 0
 
 
 def test_gzip_parquet_and_plain_say_the_same(tmp_path, write_jsonl):
@@ -196,6 +197,22 @@ def test_lengths_that_are_missing_somewhere_are_not_reported(tmp_path, write_jso
     rows = rows_of({"a": [0, 1]}, tokens=3) + rows_of({"b": [0, 1]}, tokens=None)
     log = read_log([write_jsonl(tmp_path / "log.jsonl", rows)])
     assert (log.lengths, log.unit, log.skipped.without_length) == (None, None, 2)
+    log = read_log([write_jsonl(tmp_path / "zeros.jsonl", rows_of({"a": [0, 1, 1]}, tokens=0))])
+    assert (log.lengths, log.unit, log.skipped.without_length) == (None, None, 3)
+
+
+def test_a_threshold_counts_rewards_of_at_least_itself_as_right(tmp_path, write_jsonl):
+    path = write_jsonl(tmp_path / "log.jsonl", rows_of({"a": [0.2, 0.5, 0.7, -1]}))
+    assert read_log([path], threshold=0.5).rewards.tolist() == [0, 1, 1, 0]
+
+
+def test_progress_adds_up_to_the_size_of_the_files(tmp_path, write_jsonl):
+    rows = rows_of({"a": [0, 1] * 500})
+    jsonl, parquet = write_jsonl(tmp_path / "a.jsonl", rows), tmp_path / "b.parquet"
+    pq.write_table(pa.Table.from_pylist(rows), parquet)
+    counts: list[int] = []
+    read_log([jsonl, parquet], {}, chunk_rows=100, on_bytes=counts.append)
+    assert sum(counts) == jsonl.stat().st_size + parquet.stat().st_size and len(counts) > 10
 
 
 def test_rollouts_of_a_group_in_several_files_are_joined_and_counted(tmp_path, write_jsonl):

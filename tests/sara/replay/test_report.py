@@ -73,6 +73,17 @@ def test_a_log_without_lengths_has_one_panel_and_no_column_of_them(make_log):
     assert "tokens" not in as_text(found)
 
 
+def test_a_long_table_is_thinned_around_the_recommendation(make_log):
+    rng = np.random.default_rng(0)
+    log = make_log(list((rng.random((400, 64)) < rng.beta(0.1, 0.3, 400)[:, None]).astype(int)))
+    found = replay_log(log, Grid((64,)), is_driven=False)
+    text, chosen = as_text(found), found.recommendation.chosen
+    rows = [line for line in text.splitlines() if line.startswith("    0.")]
+    assert len(found.grid.settings) > 20 and 12 <= len(rows) <= 13
+    assert any(f"{100 * chosen.cost.value:.1f} (" in row for row in rows)
+    assert "settings between these are in replay.json" in text
+
+
 def test_the_figure_shows_every_setting_of_the_main_k_and_has_ink(found):
     figure = draw_costs(found.grid, found.recommendation, "tokens", 0.25)
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["rollouts", "tokens"]

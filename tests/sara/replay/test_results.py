@@ -165,7 +165,7 @@ def test_a_filtered_log_a_cut_log_and_a_small_log_are_pointed_out(make_log, log)
     found = warnings(stopped, replay_grid(stopped, Grid((4,))))
     assert any("40 of 100 groups have fewer than 4 rollouts" in line for line in found)
     few = make_log([[0, 1, 0, 0]] * 3 + [[0, 0, 0, 0]] * 9)
-    assert any("Only 12 prompts" in line for line in warnings(few, replay_grid(few, Grid((4,)))))
+    assert any("12 different prompts" in line for line in warnings(few, replay_grid(few, Grid((4,)))))
 
 
 @pytest.mark.parametrize(
