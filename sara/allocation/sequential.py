@@ -163,14 +163,14 @@ class SequentialAllocator(Allocator):
         is_seen = (ledger.fate == Fate.OPEN) & (ledger.n > 0)
         is_mixed = ledger.is_mixed
         is_complete_audit = (ledger.fate == Fate.AUDITED) & (ledger.n == self.k)
-        ledger.fate[is_seen & is_mixed] = Fate.COMMITTED
+        np.putmask(ledger.fate, is_seen & is_mixed, Fate.COMMITTED)
         is_abandoned = is_seen & ~is_mixed & self.stopping.is_hopeless(ledger.n, ledger.s)
         mark_saturated(ledger, is_abandoned)
         is_audited = is_abandoned & (ledger.n < self.k) & (ledger.lots < self.audit_rate)
-        ledger.fate[is_audited] = Fate.AUDITED
+        np.putmask(ledger.fate, is_audited, Fate.AUDITED)
         ledger.is_audited |= is_audited
         if self.train_audited:
-            ledger.fate[is_complete_audit & is_mixed] = Fate.COMMITTED
+            np.putmask(ledger.fate, is_complete_audit & is_mixed, Fate.COMMITTED)
 
     def num_to_open(self, ledger: Ledger, limits: Limits) -> int:
         affordable = self.num_affordable(ledger, limits)

@@ -70,7 +70,8 @@ class StoppingRule:
 
     def is_hopeless(self, n: NDArray[np.int64], s: NDArray[np.int64]) -> NDArray[np.bool_]:
         """(O,) bool: saturated prefixes to abandon; of mixed ones it says nothing."""
-        return n >= np.where(s == 0, self.boundaries.all_fail, self.boundaries.all_pass)
+        all_fail, all_pass = self.boundaries.all_fail, self.boundaries.all_pass
+        return ((s == 0) & (n >= all_fail)) | ((s > 0) & (n >= all_pass))
 
     def learn(self, ledger: Ledger) -> None:
         """Take in a finished step and decide anew."""
