@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -88,3 +90,12 @@ def test_a_mistake_is_one_line_on_stderr(run_cli, arguments, line):
     code, out, err = run_cli(*arguments)
     assert (code, out) == (2, "") and err.startswith("sara: ") and line in err
     assert err.count("\n") == 1
+
+
+def test_the_example_in_the_docs_is_what_comes_out(run_cli, tmp_path):
+    docs = (Path(__file__).parents[2] / "docs/replay.md").read_text(encoding="utf-8")
+    table, recommendation = re.findall(r"```\n(.*?)```", docs, flags=re.DOTALL)
+    write_example_log(tmp_path / "example.jsonl")  # as `python -m sara.replay.example_log example.jsonl`
+    code, out, _ = run_cli("example.jsonl", "--no-drive")
+    assert code == 0
+    assert out.startswith(table) and recommendation in out
