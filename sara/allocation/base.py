@@ -132,8 +132,8 @@ def within_budget(
 
 def mark_saturated(ledger: Ledger, rows: NDArray[np.bool_]) -> None:
     """Abandon `rows` (O,) bool, all of them saturated with n >= 1, as all-fail or all-pass."""
-    np.putmask(ledger.fate, rows & (ledger.s == 0), Fate.ABANDONED_FAIL)  # several times as fast as fate[rows]
-    np.putmask(ledger.fate, rows & (ledger.s > 0), Fate.ABANDONED_PASS)
+    ledger.settle(rows & (ledger.s == 0), Fate.ABANDONED_FAIL)
+    ledger.settle(rows & (ledger.s > 0), Fate.ABANDONED_PASS)
 
 
 def require_count(name: str, value: int, at_least: int = 1) -> None:

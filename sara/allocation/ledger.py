@@ -109,6 +109,10 @@ class Ledger:
     def _count(self, rows: NDArray[np.int64], weights: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
         return np.bincount(rows, weights, minlength=len(self)).astype(np.int64)
 
+    def settle(self, rows: NDArray[np.bool_], fate: Fate) -> None:
+        """Give `rows` (O,) bool a fate. By arithmetic: assigning through an unpredictable mask is 20 times slower."""
+        self.fate += rows * (np.int8(fate) - self.fate)
+
     def has_fate(self, *fates: Fate) -> NDArray[np.bool_]:
         """(O,) bool: rows whose fate is one of `fates`."""
         is_any = self.fate == fates[0]

@@ -163,14 +163,14 @@ class SequentialAllocator(Allocator):
         is_seen = (ledger.fate == Fate.OPEN) & (ledger.n > 0)
         is_mixed = ledger.is_mixed
         is_complete_audit = (ledger.fate == Fate.AUDITED) & (ledger.n == self.k)
-        np.putmask(ledger.fate, is_seen & is_mixed, Fate.COMMITTED)
+        ledger.settle(is_seen & is_mixed, Fate.COMMITTED)
         is_abandoned = is_seen & ~is_mixed & self.stopping.is_hopeless(ledger.n, ledger.s)
         mark_saturated(ledger, is_abandoned)
         is_audited = is_abandoned & (ledger.n < self.k) & (ledger.lots < self.audit_rate)
-        np.putmask(ledger.fate, is_audited, Fate.AUDITED)
+        ledger.settle(is_audited, Fate.AUDITED)
         ledger.is_audited |= is_audited
         if self.train_audited:
-            np.putmask(ledger.fate, is_complete_audit & is_mixed, Fate.COMMITTED)
+            ledger.settle(is_complete_audit & is_mixed, Fate.COMMITTED)
 
     def num_to_open(self, ledger: Ledger, limits: Limits) -> int:
         affordable = self.num_affordable(ledger, limits)
@@ -184,20 +184,21 @@ class SequentialAllocator(Allocator):
         is_settled = is_committed | (ledger.fate == Fate.AUDITED)  # whatever is missing of them is drawn at once
         missing = self.outstanding(ledger)
         if limits.is_reached_by(ledger):
-            counts = np.where(is_settled, missing, 0)
+            counts = missing * is_settled
         elif self.on_commit == "fill" and limits.is_last_round(ledger):
             counts = missing
         else:
             pace = np.where(ledger.issued == 0, self.probe, self.increment)
-            counts = np.where(is_settled, missing, np.minimum(missing, pace))
+            counts = np.minimum(missing, pace + self.k * is_settled)
         return within_budget(counts, is_committed, limits.rollouts_left(ledger))
 
     def chances(self, ledger: Ledger) -> NDArray[np.float64]:
-        return self._look_up(self.stopping.chances, ledger.n, ledger.s)
+        saturated = self.stopping.chances[(ledger.s > 0).astype(np.int64), ledger.n]
+        return np.where(ledger.is_mixed, 1.0, saturated)
 
     def outstanding(self, ledger: Ledger) -> NDArray[np.int64]:
         waiting = (Fate.OPEN, Fate.AUDITED, *([Fate.COMMITTED] if self.on_commit == "fill" else []))
-        return np.where(ledger.has_fate(*waiting), self.k - ledger.issued, 0)
+        return (self.k - ledger.issued) * ledger.has_fate(*waiting)
 
     def commit_rate(self, ledger: Ledger) -> float:
         """Share of resolved prompts that committed, now and (fading) in the steps before; Laplace's rule."""
@@ -229,10 +230,13 @@ class SequentialAllocator(Allocator):
         self.stopping.load_state_dict(state["stopping"])
         self._audits.load_state_dict(state["audits"])
 
-    @staticmethod
-    def _look_up(tables: NDArray[np.float64], n: NDArray[np.int64], s: NDArray[np.int64]) -> NDArray[np.float64]:
-        """(O,) float64: 1 for a mixed row, else the entry of `tables` (2, k+1) for its side and n."""
-        return np.where((s > 0) & (s < n), 1.0, tables[(s > 0).astype(np.int64), n])
+    def _chances_to_commit(self, ledger: Ledger) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """How many open rows have each chance to commit: (C,) rows and (C,) chances, one for each side and n."""
+        is_open = ledger.fate == Fate.OPEN
+        cells = (1 + ledger.n + (self.k + 1) * (ledger.s > 0)) * is_open  # (O,), 0 for rows that are not open
+        cells[is_open & ledger.is_mixed] = 2 * self.k + 3
+        rows = np.bincount(cells, minlength=2 * self.k + 4)[1:]
+        return rows, np.append(self.stopping.commit_chances, 1.0)
 
     def _num_to_open_for(self, shortfall: int, ledger: Ledger) -> int:
         """How many prompts m to open so that, with those open already, enough of them commit.
@@ -243,10 +247,9 @@ class SequentialAllocator(Allocator):
         """
         if shortfall <= 0:
             return 0
-        open_rows = np.flatnonzero(ledger.fate == Fate.OPEN)
-        chances = self._look_up(self.stopping.commit_chances, ledger.n[open_rows], ledger.s[open_rows])
+        rows, chances = self._chances_to_commit(ledger)
         rate = max(self.commit_rate(ledger), _MIN_COMMIT_RATE)
-        needed, variance = shortfall - chances.sum(), float((chances * (1 - chances)).sum())
+        needed, variance = shortfall - rows @ chances, float(rows @ (chances * (1 - chances)))
         spread = 1 - rate  # variance of a fresh prompt's commit over its mean
         constant = variance + spread * needed
         # The deviation y is the positive root of y^2 - margin * spread * y - constant = 0; then m = the rest.
@@ -255,7 +258,7 @@ class SequentialAllocator(Allocator):
             return 0  # the open prompts alone will do
         deviation = (self.margin * spread + np.sqrt(root)) / 2
         opens = (needed + self.margin * deviation) / rate
-        return max(int(np.ceil(opens - 1e-9)), 0 if chances.size else 1)  # 1e-9: a whole number stays whole
+        return max(int(np.ceil(opens - 1e-9)), 0 if rows.any() else 1)  # 1e-9: a whole number stays whole
 
 
 def _count_resolved(ledger: Ledger) -> tuple[int, int]:
