@@ -83,7 +83,10 @@ def best_boundaries(
 
     moments           of the prior over success rates
     probe, increment  the pace: prompts can be abandoned after probe, probe + increment, ... rollouts only;
-                      None: chosen too, the slowest to look among equals, within `objective.max_rounds`
+                      None: chosen too, the slowest to look among equals, within `objective.max_rounds`. Where
+                      nothing is abandoned and both are open, the first look is half-way all the same: groups
+                      beyond the batch are then dropped before they are filled (measured for uniform rates at
+                      k = 8 to 32: 1 to 4% fewer rollouts, for one more round)
     lengths           cost of a right and of a wrong rollout; (1, 1) counts rollouts
     """
     plans = _Plans(moments, objective, probe, increment, lengths)
@@ -92,8 +95,10 @@ def best_boundaries(
     fewest_lost = np.round(plans.lost.ravel()[near], 12)  # equal sums may differ by rounding
     order = np.lexsort((-plans.increment[m], -plans.probe[m], plans.rounds.ravel()[near], fewest_lost))
     m, f, p = m[order[0]], f[order[0]], p[order[0]]
-    looks = plans.looks[m]
-    return Boundaries(int(looks[f]), int(looks[p]), int(plans.probe[m]), int(plans.increment[m]))
+    looks, k = plans.looks[m], moments.k
+    best = Boundaries(int(looks[f]), int(looks[p]), int(plans.probe[m]), int(plans.increment[m]))
+    has_one_look = probe is None and increment is None and best.probe == k
+    return best._replace(probe=(k + 1) // 2) if has_one_look else best
 
 
 def appraise(

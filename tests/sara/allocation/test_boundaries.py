@@ -74,7 +74,7 @@ def test_the_unconstrained_optimum_drops_hard_prompts_after_two_failures():
 @pytest.mark.parametrize("k", [2, 8, 16, 64])
 def test_where_abandonment_does_not_pay_the_best_is_dynamic_sampling(k):
     assert best_boundaries(beta_moments(k, 1, 1), Objective(), 1, 1)[:2] == (k, k)
-    assert best_boundaries(beta_moments(k, 1, 1)) == (k, k, k, k)  # and there is nothing to look for
+    assert best_boundaries(beta_moments(k, 1, 1)) == (k, k, k // 2, k)  # half-way, surplus can be told
 
 
 def test_in_stop_mode_giving_up_pays_even_for_uniform_rates():
@@ -197,7 +197,7 @@ def test_a_chosen_pace_costs_no_more_than_looking_after_every_rollout_in_fill_mo
     objective, moments = Objective(value), moments_of(mixture, k)
     chosen, finest = best_boundaries(moments, objective), best_boundaries(moments, objective, 1, 1)
     assert per_value(chosen, moments, objective) == pytest.approx(per_value(finest, moments, objective), rel=1e-9)
-    assert chosen.probe == min(chosen[:2])  # and looks as late as it can
+    assert chosen.probe == (min(chosen[:2]) if min(chosen[:2]) < k else (k + 1) // 2)  # as late as it can
     assert chosen.at_looks(k) == chosen
 
 
@@ -247,7 +247,7 @@ def test_dear_failures_are_given_up_earlier_than_cheap_ones():
 def test_where_nothing_can_be_gained_nothing_is_abandoned(rate, on_commit):
     moments = moments_of(RateMixture.of([{"rate": rate}]), 8)
     best = best_boundaries(moments, Objective(on_commit=on_commit, max_false_abandon=0.25))
-    assert best == (8, 8, 8, 8)
+    assert best == (8, 8, 4, 8)
     assert appraise(best, moments).lost_share == 0
 
 

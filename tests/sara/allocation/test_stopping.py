@@ -105,7 +105,7 @@ def test_a_threshold_that_saves_something_or_is_zero_on_purpose_warns_of_nothing
 
 @pytest.mark.parametrize("k", [2, 8, 32])
 def test_before_anything_was_seen_auto_is_dynamic_sampling(k):
-    assert SequentialAllocator(k, **AUTO).stopping.boundaries == (k, k, k, k)
+    assert SequentialAllocator(k, **AUTO).stopping.boundaries == (k, k, k // 2, k)
 
 
 def test_a_start_that_is_known_to_be_saturated_abandons_at_once():
