@@ -19,7 +19,9 @@ from sara.simulation.run import Run, Trace
 from sara.simulation.summary import Row
 
 _MOST_ROWS = 48  # a taller figure of dots is no longer read
-_SETTINGS = {"k": "k", "tau_low": "tau_low", "probe": "probe", "increment": "increment", "prior": "prior"}
+_MOST_NAMES = 12
+_PACES = ("probe", "increment")  # as shares of k they change with it
+Setting = int | float | str | tuple[float, float]
 
 
 def draw_all(config: SimulateConfig, rows: Sequence[Row], traces: Sequence[Trace]) -> dict[str, Figure]:
@@ -82,22 +84,23 @@ def draw_steps(config: SimulateConfig, traces: Sequence[Trace]) -> Figure | None
 
 def draw_grid(config: SimulateConfig, rows: Sequence[Row]) -> Figure | None:
     """Rollouts as a share of DS's along each setting that varies, one line for each combination of the others."""
-    varied = config.grid.varied()
-    found = {name: _grid_lines(name, rows) for name in varied}
+    found = {name: _grid_lines(config, name, rows) for name in config.grid.varied()}
     found = {name: lines for name, lines in found.items() if lines}
     if not found:
         return None
     figure, panels = _panels(max(len(found), 2), height_in=3.3, share_y=True)
     for axes, (name, lines) in zip(panels, found.items(), strict=False):
-        values = list(dict.fromkeys(value for _, xs, _ in lines for value in xs))
-        values.sort(key=lambda value: (isinstance(value, str), value))
+        values = sorted(
+            {value for _, group in lines for value in group}, key=lambda value: (isinstance(value, str), value)
+        )
         named: dict[str, NamedLine] = {}
-        for strategy, xs, ys in lines:
-            x = [values.index(value) for value in xs]
-            axes.plot(x, ys, color=_colour(strategy), linewidth=1.2, marker="o", markersize=3.5)
-            named.setdefault(strategy, NamedLine(strategy, x, ys, _colour(strategy)))
+        for (strategy, *others), group in lines:
+            x, y = [values.index(value) for value in group], list(group.values())
+            axes.plot(x, y, color=_colour(strategy), linewidth=1.2, marker="o", markersize=3.5)
+            label = " ".join([strategy, *others]) if len(lines) <= _MOST_NAMES else strategy
+            named.setdefault(label, NamedLine(label, x, y, _colour(strategy)))
         axes.set_xticks(range(len(values)), [_written(value) for value in values])
-        axes.set(xlim=(-0.2, len(values) - 0.3), xlabel=_SETTINGS[name])
+        axes.set(xlim=(-0.2, 1.4 * len(values) - 1), xlabel=name)
         name_lines(axes, list(named.values()), SCHEME.paper)
     for axes in panels[len(found) :]:
         axes.remove()
@@ -116,31 +119,31 @@ _LEGEND = {
 _COURSES = ("rollouts a step, × uniform's", "effective share of trained groups", "rounds a step")
 
 
-def _grid_lines(name: str, rows: Sequence[Row]) -> list[tuple[str, list, list[float]]]:
-    """(strategy, values of the setting, % of DS) for each combination of the other settings with two points or more."""
-    lines: dict[tuple, list[Row]] = {}
+def _grid_lines(
+    config: SimulateConfig, name: str, rows: Sequence[Row]
+) -> list[tuple[tuple[str, ...], dict[Setting, float]]]:
+    """((strategy, other settings), value -> % of DS) for each combination of the others that vary, from two points on."""
+    others = [other for other in config.grid.varied() if other != name and not (name == "k" and other in _PACES)]
+    lines: dict[tuple[str, ...], dict[Setting, float]] = {}
     for row in rows:
-        if row.rollouts_vs_ds is None or row.strategy == "ds" or _value(row, name) is None:
+        value = _value(row, name)
+        if row.rollouts_vs_ds is None or row.strategy == "ds" or value is None:
             continue
-        others = tuple(_value(row, other) for other in _SETTINGS if other not in (name, *_follows(name)))
-        lines.setdefault((row.strategy, *others), []).append(row)
-    return [
-        (key[0], [_value(row, name) for row in group], [100 * row.rollouts_vs_ds.value for row in group])
-        for key, group in lines.items()
-        if len({_value(row, name) for row in group}) == len(group) > 1
-    ]
+        settings = {other: _value(row, other) for other in others if _value(row, other) is not None}
+        written = [("k=" if other == "k" else "") + _written(found) for other, found in settings.items()]
+        lines.setdefault((row.strategy, *written), {})[value] = 100 * row.rollouts_vs_ds.value
+    return [(key, group) for key, group in lines.items() if len(group) > 1]
 
 
-def _follows(name: str) -> tuple[str, ...]:
-    """A probe given as a share of k changes with k."""
-    return ("probe", "increment") if name == "k" else ()
-
-
-def _value(row: Row, name: str):
+def _value(row: Row, name: str) -> Setting | None:
     return (None if row.alpha0 is None else (row.alpha0, row.beta0)) if name == "prior" else getattr(row, name)
 
 
-def _written(value) -> str:
+def _numbers_first(value: Setting) -> tuple[bool, Setting]:
+    return isinstance(value, str), value
+
+
+def _written(value: Setting) -> str:
     return f"{value[0]:g}, {value[1]:g}" if isinstance(value, tuple) else str(value)
 
 

@@ -159,10 +159,12 @@ def _exact_costs(config: SimulateConfig, run: Run) -> Costs | None:
     if run.strategy in ("uniform", "ds"):
         return ds_costs(mixture, allocation.k)
     paces = (allocation.probe, allocation.increment)
-    is_paced, is_filled = AUTO not in paces, allocation.on_commit == "fill"
-    if run.strategy != "sara" or allocation.tau_low == AUTO or allocation.audit_rate or not (is_paced or is_filled):
+    num_auto, is_filled = paces.count(AUTO), allocation.on_commit == "fill"
+    if run.strategy != "sara" or allocation.tau_low == AUTO or allocation.audit_rate:
         return None
-    own_paces = paces if is_paced else (1, 1)  # automatic paces end rounds at the boundaries, wherever those are
+    if num_auto == 1 or (num_auto and not is_filled):
+        return None
+    own_paces = (1, 1) if num_auto else paces  # automatic rounds end at the boundaries, wherever those are
     boundaries = threshold_boundaries(allocation.k, allocation.tau_low, allocation.alpha0, allocation.beta0, *own_paces)
     if is_filled:
         return fill_costs(mixture, allocation.k, *boundaries)

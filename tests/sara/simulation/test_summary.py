@@ -56,6 +56,17 @@ def test_a_summary_by_hand():
     assert sara.exact_rollouts_per_group == pytest.approx(24.46, abs=0.01)
 
 
+def test_a_closed_form_is_given_only_where_the_rounds_are_known():
+    settings = {"strategies": ("sara",), "steps": 2, "num_seeds": 1}
+    costs = []
+    for probe, increment in ((3, 3), ("auto", "auto"), (3, "auto"), ("auto", 3)):
+        config = SimulateConfig(**settings, allocation={"probe": probe, "increment": increment})
+        costs.append(summarise(config, [trace(plan_runs(config)[0], 0, [9, 9], [1, 1])])[0].exact_rollouts_per_group)
+    # After 6 (rounds end at 3 and 6) and after 4, where tau_low = 0.5 abandons.
+    assert costs[:2] == pytest.approx([26.922, 24.459], abs=0.001)
+    assert costs[2:] == [None, None]
+
+
 def test_one_seed_has_no_error_and_no_group_no_cost():
     config = SimulateConfig(strategies=("ds",), steps=2, num_seeds=1, population={"drift": 0.1})
     row = summarise(config, [trace(plan_runs(config)[0], 0, [100, 60], [0, 0], trained=[0, 0])])[0]
@@ -123,9 +134,14 @@ def test_lines_of_the_grid_join_the_rows_that_differ_in_one_setting():
     )
     runs = plan_runs(config)
     rows = summarise(config, [trace(run, 0, [10 * i + 10, 20], [2, 2]) for i, run in enumerate(runs)])
-    lines = figures._grid_lines("tau_low", rows)
-    assert [(strategy, xs) for strategy, xs, _ in lines] == [("sara", [0.4, 0.5])] * 2
-    lines = figures._grid_lines("k", rows)
-    assert [(strategy, xs) for strategy, xs, _ in lines] == [("sara", [8, 16])] * 2
+    lines = figures._grid_lines(config, "tau_low", rows)
+    assert [(key, list(group)) for key, group in lines] == [
+        (("sara", "k=8"), [0.4, 0.5]),
+        (("sara", "k=16"), [0.4, 0.5]),
+    ]
+    lines = figures._grid_lines(config, "k", rows)
+    assert [(key, list(group)) for key, group in lines] == [(("sara", "0.4"), [8, 16]), (("sara", "0.5"), [8, 16])]
+    # Rollouts of the six runs: 30 and 40 (ds), then 50, 60 at k = 8 and 70, 80 at k = 16.
+    assert lines[0][1] == {8: pytest.approx(100 * 50 / 30), 16: pytest.approx(100 * 70 / 40)}
     drawn = figures.draw_grid(config, rows)
     assert [axes.get_xlabel() for axes in drawn.axes] == ["k", "tau_low"]
