@@ -122,7 +122,7 @@ _COURSES = ("rollouts a step, × uniform's", "effective share of trained groups"
 def _grid_lines(
     config: SimulateConfig, name: str, rows: Sequence[Row]
 ) -> list[tuple[tuple[str, ...], dict[Setting, float]]]:
-    """((strategy, other settings), value -> % of DS) for each combination of the others that vary, from two points on."""
+    """((strategy, other settings that vary), value -> % of DS) for each combination with two points or more."""
     others = [other for other in config.grid.varied() if other != name and not (name == "k" and other in _PACES)]
     lines: dict[tuple[str, ...], dict[Setting, float]] = {}
     for row in rows:
