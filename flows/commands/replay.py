@@ -22,7 +22,9 @@ def replay(
     threshold: Annotated[float | None, typer.Option(help="Rewards of at least this are right; else 0 and 1")] = None,
     k: Annotated[str | None, typer.Option(help="Group sizes, such as 8,4; the log's and its half if left out")] = None,
     tau_low: Annotated[str | None, typer.Option(help="Thresholds, such as 0.3,0.5; 0.1 to 0.9 if left out")] = None,
-    probe: Annotated[str | None, typer.Option(help="Rollouts of the first round, such as 2,4")] = None,
+    probe: Annotated[
+        str | None, typer.Option(help="Rollouts of the first round, such as 2,4; 1 to k-1 if left out")
+    ] = None,
     increment: Annotated[
         int | None, typer.Option(min=1, help="Rollouts of later rounds; the probe again if left out")
     ] = None,
@@ -49,11 +51,11 @@ def replay(
     from sara.replay import as_json as plain
     from sara.replay.figure import draw_costs
     from sara.replay.readers import find_logs
-    from sara.replay.settings import PROBES, TAUS, default_ks
+    from sara.replay.settings import TAUS, default_ks
 
     mapping = parse_mapping(columns)
     taus = _numbers("--tau-low", tau_low, float) or TAUS
-    probes = _numbers("--probe", probe, int) or PROBES
+    probes = _numbers("--probe", probe, int) or None
     ks = _numbers("--k", k, int)
     alpha0, beta0 = _pair("--prior", prior)
     size = sum(path.stat().st_size for path in find_logs(files))

@@ -59,18 +59,36 @@ def _draw_line(
     xs, ys = [100 * r.lost.value for r in known], [100 * measure(r).value for r in known]
     axes.plot([0, *xs], [100, *ys], color=colour, linewidth=1.2 if is_main else 1.0, zorder=2 if is_main else 1)
     for x, y, result in zip(xs, ys, known, strict=True):
-        is_chosen = result is chosen
         _draw_interval(axes, x, measure(result), colour)
-        axes.plot(x, y, "o", color=colour, mec=scheme.paper, mew=0.8, markersize=9 if is_chosen else 5.5, zorder=3)
-        drops = (result.drops_fail, result.drops_pass)
-        if is_main and min(drops) < result.setting.k:
-            label = f"after {'/'.join(map(str, sorted(set(drops))))}"
-            weight = "bold" if is_chosen else "normal"
-            place = {"xytext": (7, 4), "textcoords": "offset points"}
-            axes.annotate(label, (x, y), **place, color=scheme.ink, fontsize=8, fontweight=weight)
+        size = 9 if result is chosen else 5.5
+        axes.plot(x, y, "o", color=colour, mec=scheme.paper, mew=0.8, markersize=size, zorder=3)
+    if is_main:
+        _name_points(axes, xs, ys, known, chosen, scheme)
     end = f"k = {known[0].setting.k}"
     place = {"xytext": (7, -9), "textcoords": "offset points"}
     axes.annotate(end, (xs[-1], ys[-1]), **place, color=colour if is_main else scheme.quiet, fontsize=8.5)
+
+
+def _name_points(
+    axes: Axes,
+    xs: Sequence[float],
+    ys: Sequence[float],
+    results: Sequence[SettingResult],
+    chosen: SettingResult | None,
+    scheme: Scheme,
+) -> None:
+    """Write after how many equal outcomes each setting drops, the chosen one first, where there is room."""
+    room = 0.05 * (max(*ys, 100) - min(*ys, 100))
+    taken: list[float] = []
+    for x, y, result in sorted(zip(xs, ys, results, strict=True), key=lambda point: point[2] is not chosen):
+        drops = sorted({result.drops_fail, result.drops_pass})
+        if drops[0] == result.setting.k or any(abs(y - other) < room for other in taken):
+            continue
+        taken.append(y)
+        weight = "bold" if result is chosen else "normal"
+        place = {"xytext": (-7, -4), "textcoords": "offset points", "ha": "right", "va": "top"}
+        label = f"after {'/'.join(map(str, drops))}"
+        axes.annotate(label, (x, y), **place, color=scheme.ink, fontsize=8, fontweight=weight)
 
 
 def _draw_interval(axes: Axes, x: float, interval: Interval, colour: str) -> None:

@@ -15,6 +15,7 @@ from sara.replay.sums import Interval
 
 AUTO = "sara, auto"  # the driven strategy that learns its stopping points
 AUTO_OPTIONS = ("tau_low", "probe", "increment")
+_WORTH_SAYING = 0.02  # one order of one log tells no smaller difference
 CANNOT_TELL = (
     "How training would have gone on: other batches make another policy, and this log holds one history only.",
     "What further prompts would have given: the cost of an effective group takes the prompts that SARA would open "
@@ -64,7 +65,7 @@ def about_auto(as_logged: Mapping[str, Driven], unit: str | None, max_lost: floa
     if driven is None or ds is None or not ds.effective:
         return None
     cheapest = min(other.cost(unit) for name, other in as_logged.items() if name != AUTO)
-    if driven.lost > max_lost or driven.cost(unit) >= cheapest:
+    if driven.lost > max_lost or driven.cost(unit) > (1 - _WORTH_SAYING) * cheapest:
         return None
     overrides = " ".join(f"allocation.{name}=auto" for name in AUTO_OPTIONS)
     measure = "tokens" if unit == "tokens" else "rollouts"

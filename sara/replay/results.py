@@ -130,9 +130,12 @@ class _Evaluated:
 def _distinct(sums: CellSums, ds: _Evaluated, settings: list[Setting]) -> list[SettingResult]:
     """One result for each way to fare."""
     best: dict[tuple, tuple[tuple, Setting, _Evaluated]] = {}
+    evaluations: dict[StoppingPoints, _Evaluated] = {}
     for setting in settings:
         points = stopping_points(setting.allocator())
-        evaluated = _Evaluated(sums, points)
+        if points not in evaluations:
+            evaluations[points] = _Evaluated(sums, points)
+        evaluated = evaluations[points]
         preferred = (round(evaluated.rounds, 9), abs(setting.tau_low - 0.5), setting.probe)
         key = fares_alike(points)
         if key not in best or preferred < best[key][0]:

@@ -6,7 +6,7 @@ Owns the grid and which of its points differ at all. Builds the allocators that 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
@@ -14,7 +14,7 @@ from sara.allocation import DynamicSamplingAllocator, SequentialAllocator
 from sara.replay.expectation import StoppingPoints, stopping_points
 
 TAUS = tuple(tenths / 10 for tenths in range(1, 10))
-PROBES = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32)
+MAX_PROBES = 24
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,16 @@ class Setting:
 
 @dataclass(frozen=True)
 class Grid:
-    """What to try: every combination that fits. `increment` None is the probe again."""
+    """What to try: every combination that fits.
+
+    probes     None: from 1 to k - 1, all of them or MAX_PROBES evenly spread; a probe of n is how a prompt is dropped
+               after n equal outcomes in one round
+    increment  None: the probe again
+    """
 
     ks: tuple[int, ...]
     taus: tuple[float, ...] = TAUS
-    probes: tuple[int, ...] = PROBES
+    probes: tuple[int, ...] | None = None
     increment: int | None = None
     alpha0: float = 1.0
     beta0: float = 1.0
@@ -58,12 +63,13 @@ class Grid:
         """Those of group size k, probes of k and more left out. Raises ValueError on what no allocator takes."""
         fitting = [
             Setting(k, tau, probe, self.increment or probe, self.alpha0, self.beta0, self.on_commit)
-            for probe in self.probes
+            for probe in self.probes or default_probes(k)
             if probe < k
             for tau in self.taus
         ]
         if not fitting:
-            raise ValueError(f"probe {_listed(self.probes)} leaves nothing to decide at k = {k}; expected less than k")
+            probes = ", ".join(map(str, self.probes or default_probes(k)))
+            raise ValueError(f"probe {probes} leaves nothing to decide at k = {k}; expected less than k")
         return fitting
 
 
@@ -77,13 +83,14 @@ def fares_alike(points: StoppingPoints) -> tuple:
     return points.k, points.fail, points.passed, points.is_filled, seen
 
 
-def _listed(values: Iterable[int]) -> str:
-    return ", ".join(map(str, values))
-
-
 def default_ks(log_k: int) -> tuple[int, ...]:
     """The group size of the log, and half of it where a group can still be probed."""
     return (log_k, log_k // 2) if log_k >= 8 else (log_k,)
+
+
+def default_probes(k: int) -> tuple[int, ...]:
+    count = min(k - 1, MAX_PROBES)
+    return tuple(sorted({round(1 + i * (k - 2) / max(count - 1, 1)) for i in range(count)}))
 
 
 def require_ks(ks: Sequence[int], largest: int) -> None:

@@ -81,7 +81,7 @@ def test_sampled_orders_agree_with_the_averages_over_all_orders(make_log):
     grid = replay_grid(log, Grid((6,), (setting.tau_low,), (2,)), resamples=0)
     (result,) = grid.settings
 
-    orders = [shuffled_order(log, seed) for seed in range(150)]
+    orders = [shuffled_order(log, seed) for seed in range(80)]
     drives = [drive(log, setting.allocator(), order) for order in orders]
     lost = result.lost.value * grid.baselines[0].effective
     length = result.generated_length.value * grid.baselines[0].lengths
@@ -96,7 +96,7 @@ def test_sampled_orders_agree_with_the_averages_over_all_orders(make_log):
         sampled = np.array([getattr(driven, name) for driven in drives], dtype=float)
         error = sampled.std(ddof=1) / np.sqrt(sampled.size)
         assert abs(sampled.mean() - value) < 4 * error + 1e-9, name
-        assert error < 0.05 * value, name
+        assert error < 0.07 * value, name
 
 
 def test_the_same_seed_gives_the_same_order_and_another_seed_another(make_log):

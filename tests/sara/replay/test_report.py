@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sara.replay import Grid, Replay, as_json, as_text, read_log, replay_log
+from sara.replay import Driven, Grid, Replay, as_json, as_text, read_log, replay_log
 from sara.replay.example_log import write_example_log
 from sara.replay.figure import draw_costs
+from sara.replay.recommend import AUTO, about_auto
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +52,18 @@ def test_the_driven_strategies_are_the_baselines_the_recommendation_and_auto(fou
     assert uniform.rollouts == 24 * 4 * 8
     assert ds.outcomes.get("target", 0) + ds.outcomes.get("prompts", 0) == 24
     assert sara.abandoned > 0 == ds.abandoned
+
+
+def test_learned_stopping_points_are_advised_where_they_are_cheaper_within_the_cap():
+    def driven(rollouts: int, false_abandoned: int = 0) -> Driven:
+        return Driven(100, 20, 20, 0, 60, false_abandoned, rollouts, None, 2.0, {})
+
+    ds, sara = driven(800), driven(600, 4)
+    advice = about_auto({"ds": ds, "sara": sara, AUTO: driven(500, 5)}, None, max_lost=0.25)
+    assert "allocation.tau_low=auto" in advice and "62.5% of DS's rollouts" in advice and "lost 20.0%" in advice
+    assert about_auto({"ds": ds, "sara": sara, AUTO: driven(500, 7)}, None, max_lost=0.25) is None  # loses 26%
+    assert about_auto({"ds": ds, "sara": sara, AUTO: driven(595, 5)}, None, max_lost=0.25) is None  # hardly cheaper
+    assert about_auto({}, None, max_lost=0.25) is None
 
 
 def test_driving_can_be_left_out(found):
