@@ -30,9 +30,17 @@ class Plan:
 
     @property
     def best(self) -> Prediction | None:
-        """The cheapest in tokens for each effective group among strategies that train on full batches of them."""
+        """The cheapest in tokens for each effective group among strategies that train on full batches of them.
+
+        The advised settings win over a strategy's others unless they cost more than is worth a change.
+        """
         full = [row for row in self.predictions if STRATEGIES[row.strategy].allocator != "fixed" and row.groups]
-        return min(full, key=lambda row: row.tokens_per_group, default=None)
+        cheapest = min(full, key=lambda row: row.tokens_per_group, default=None)
+        for row in full:
+            is_alike = row.strategy == cheapest.strategy and row.is_advised
+            if is_alike and row.tokens_per_group < cheapest.tokens_per_group * (1 + WORTHWHILE):
+                return row
+        return cheapest
 
     @cached_property
     def sentences(self) -> list[str]:

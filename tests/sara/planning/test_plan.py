@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -213,3 +214,12 @@ def test_a_plan_is_written_whole(tmp_path):
 def test_a_mistake_is_one_line(override, message):
     with pytest.raises(ConfigError, match=message):
         configured(override)
+
+
+@pytest.mark.parametrize(("advised_cost", "is_advised"), [(99, True), (101, True), (103, False)])
+def test_the_advised_settings_win_unless_they_cost_two_percent_more(advised_cost, is_advised):
+    plan = planned(configured("strategies=ds,sara", "simulated.steps=1"))
+    costs = {"ds": 150.0, "sara": 100.0, "sara, advised": float(advised_cost)}
+    rows = [replace(row, tokens_per_group=costs[row.label]) for row in plan.predictions]
+    best = replace(plan, predictions=rows).best
+    assert (best.strategy, best.is_advised) == ("sara", is_advised)
