@@ -87,10 +87,10 @@ class DataConfig(Section):
     train_path: Path | None = Field(None, description="JSONL file to read instead of generating training problems")
     heldout_path: Path | None = Field(None, description="JSONL file to read instead of generating held-out problems")
     train_size: PositiveInt = Field(512, description="Training prompts")
-    heldout_size: PositiveInt = Field(256, description="Held-out prompts")
+    heldout_size: PositiveInt = Field(512, description="Held-out prompts")
     seed: NonNegativeInt = Field(0, description="Seed of the generated problems, apart from the seeds of training")
     sizes: dict[Annotated[int, Field(ge=2, le=8)], PositiveFloat] = Field(
-        {2: 1.0, 3: 1.0, 4: 1.0},
+        {2: 0.1, 3: 0.2, 5: 0.7},
         min_length=1,
         description="Countdown: how many numbers -> weight in the pool",
     )
@@ -163,7 +163,9 @@ class LearnerConfig(Section):
     """The policy update."""
 
     advantage: Literal["grpo"] = Field("grpo", description="Advantage estimator")
-    learning_rate: PositiveFloat = Field(1e-6, description="AdamW learning rate")
+    learning_rate: PositiveFloat = Field(
+        2e-4, description="AdamW learning rate; the default suits the built-in model, large ones want about 1e-6"
+    )
     warmup_steps: NonNegativeInt = Field(0, description="Steps of linear warm-up")
     weight_decay: NonNegativeFloat = Field(0.0, description="AdamW weight decay")
     beta1: Share = Field(0.9, description="AdamW decay of the first moment")
@@ -173,7 +175,7 @@ class LearnerConfig(Section):
     clip_high: PositiveFloat = Field(0.28, description="The ratio is clipped above at 1 + clip_high")
     dual_clip: Annotated[float, Field(gt=1)] | None = Field(3.0, description="Bound on the loss of negative advantages")
     updates_per_step: PositiveInt = Field(
-        1, description="Optimizer updates made of each batch, over parts of its groups"
+        2, description="Optimizer updates made of each batch, over parts of its groups"
     )
     micro_batch_tokens: PositiveInt = Field(16384, description="Padded tokens in one forward and backward pass")
 

@@ -38,7 +38,7 @@ def evaluate_model(
     returns   the scores, by metric name
     """
     torch.set_num_threads(config.training.threads or torch.get_num_threads())
-    _, problems = load_prepared(config.data, data.train_path, data.heldout_path)
+    problems = load_prepared(config.data, "heldout", data.heldout.path)
     policy = load_policy(config.model)
     sampling = Sampling(config.engine.temperature, config.engine.max_new_tokens)
     sampler = RolloutSampler(

@@ -35,7 +35,8 @@ def _open_run(config: RunConfig, data: PreparedData, tags: dict[str, str]) -> It
 
 def data_tags(data: PreparedData) -> dict[str, str]:
     """Tags that say which problems a run was made with."""
-    return {"sara.train_hash": data.train_hash, "sara.heldout_hash": data.heldout_hash}
+    sides = {"train": data.train, "heldout": data.heldout}
+    return {f"sara.{name}_hash": side.content_hash for name, side in sides.items() if side is not None}
 
 
 def training_tags(config: RunConfig, data: PreparedData) -> dict[str, str]:

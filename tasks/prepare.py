@@ -9,21 +9,25 @@ from prefect.cache_policies import NO_CACHE
 from pydantic import BaseModel
 
 from sara.config import RunConfig
-from sara.datasets import content_hash, load_problems, write_problems
+from sara.datasets import Problem, content_hash, load_split, write_problems
 from sara.models import load_reader
 from sara.prompts import encode_prompts
 from tasks.retries import is_worth_a_retry
 
 
-class PreparedData(BaseModel):
-    """Where the problems lie, how many there are and the hash of their content."""
+class PreparedSplit(BaseModel):
+    """One side of the data: where it lies, how many problems it has and the hash of their content."""
 
-    train_path: Path
-    heldout_path: Path
-    train_size: int
-    heldout_size: int
-    train_hash: str
-    heldout_hash: str
+    path: Path
+    size: int
+    content_hash: str
+
+
+class PreparedData(BaseModel):
+    """The problems of an experiment; without a training side where nothing is trained."""
+
+    train: PreparedSplit | None
+    heldout: PreparedSplit
 
 
 @task(
@@ -35,27 +39,25 @@ class PreparedData(BaseModel):
     cache_policy=NO_CACHE,
     task_run_name="prepare {config.data.train}",
 )
-def prepare_data(config: RunConfig, folder: Path) -> PreparedData:
-    """Write `train.jsonl` and `heldout.jsonl` into the folder.
+def prepare_data(config: RunConfig, folder: Path, is_training: bool = True) -> PreparedData:
+    """Write `train.jsonl`, unless nothing is trained, and `heldout.jsonl` into the folder.
 
-    Raises ValueError if the data cannot be used: a faulty file, fewer problems than a step wants groups, a
-    prompt that the model cannot take.
+    Raises ValueError, before anything is written, if the data cannot be used: a faulty file, fewer problems
+    than a step wants groups, a prompt that the model cannot take.
     """
-    train, heldout = load_problems(config.data)
-    encode_prompts(load_reader(config.model), [*train, *heldout], config.engine.max_new_tokens)
-    if len(train) < config.allocation.groups_per_step:
+    reader = load_reader(config.model)
+    sides = {split: load_split(config.data, split) for split in (("train", "heldout") if is_training else ("heldout",))}
+    for problems in sides.values():
+        encode_prompts(reader, problems, config.engine.max_new_tokens)
+    if is_training and len(sides["train"]) < config.allocation.groups_per_step:
         raise ValueError(
             f"allocation.groups_per_step = {config.allocation.groups_per_step}; "
-            f"expected at most {len(train)}, the number of training problems"
+            f"expected at most {len(sides['train'])}, the number of training problems"
         )
-    prepared = PreparedData(
-        train_path=folder / "train.jsonl",
-        heldout_path=folder / "heldout.jsonl",
-        train_size=len(train),
-        heldout_size=len(heldout),
-        train_hash=content_hash(train),
-        heldout_hash=content_hash(heldout),
-    )
-    write_problems(train, prepared.train_path)
-    write_problems(heldout, prepared.heldout_path)
-    return prepared
+    written = {split: _write(problems, folder / f"{split}.jsonl") for split, problems in sides.items()}
+    return PreparedData(train=written.get("train"), heldout=written["heldout"])
+
+
+def _write(problems: list[Problem], path: Path) -> PreparedSplit:
+    write_problems(problems, path)
+    return PreparedSplit(path=path, size=len(problems), content_hash=content_hash(problems))

@@ -11,20 +11,21 @@ from sara.builtin.model_card import PassRates, write_model_card
 from sara.builtin.pretraining import PretrainingRecipe, build_model, pretrain
 from sara.builtin.tokenizer import build_tokenizer
 from sara.config import DataConfig, EngineConfig, EvaluationConfig, ModelConfig
-from sara.datasets import load_problems
+from sara.datasets import Problem, load_split
 from sara.engines import make_engine
 from sara.engines.base import Sampling
-from sara.evaluation import evaluate
+from sara.evaluation import Evaluation, evaluate
 from sara.models import Policy, load_policy
 from sara.rollouts import PromptPool, RolloutSampler
 from tasks.run_folder import claim_folder
 
-HELDOUT_PROBLEMS = {2: 60, 3: 200, 4: 200, 5: 200}
+HELDOUT_PROBLEMS = {2: 50, 3: 200, 4: 200, 5: 200}
 """Problems of each size behind the card's pass rates; there are few held-out problems of 2 numbers."""
 
 
 def make_builtin_model(folder: Path, recipe: PretrainingRecipe) -> Path:
     """Train by the recipe and write model, tokenizer and card; returns the folder, which must be new or empty."""
+    problems = {size: _heldout_problems(recipe, size, count) for size, count in HELDOUT_PROBLEMS.items()}
     tokenizer = build_tokenizer()
     model = build_model(recipe, tokenizer)
     with claim_folder(folder) as claimed:
@@ -34,26 +35,33 @@ def make_builtin_model(folder: Path, recipe: PretrainingRecipe) -> Path:
             pass
         model.save_pretrained(claimed)
         tokenizer.save_pretrained(claimed)
-        policy = load_policy(ModelConfig(path=str(claimed), device="cpu"))
-        rates = [measure(policy, recipe, size, count) for size, count in HELDOUT_PROBLEMS.items()]
-        command = f"sara pretrain --batches {recipe.batches} --seed {recipe.seed} --out FOLDER"
-        write_model_card(claimed, command, recipe, rates)
+        write_card(claimed, recipe, problems)
     return claimed
 
 
-def measure(policy: Policy, recipe: PretrainingRecipe, size: int, count: int) -> PassRates:
-    """Score a model on held-out problems of one size, drawn from the recipe's ranges."""
-    traces, engine, settings = recipe.traces, EngineConfig(), EvaluationConfig()
+def write_card(folder: Path, recipe: PretrainingRecipe, problems: dict[int, list[Problem]]) -> None:
+    """Measure the model in the folder on held-out problems of each size and write its card."""
+    policy = load_policy(ModelConfig(path=str(folder), device="cpu"))
+    rates = [PassRates(size, _score(policy, of_size)) for size, of_size in problems.items()]
+    command = f"sara pretrain --batches {recipe.batches} --seed {recipe.seed} --out FOLDER"
+    write_model_card(folder, command, recipe, rates)
+
+
+def _heldout_problems(recipe: PretrainingRecipe, size: int, count: int) -> list[Problem]:
+    traces = recipe.traces
     data = DataConfig(
         sizes={size: 1.0},
-        train_size=1,
         heldout_size=count,
         number_range=traces.number_range,
         target_range=traces.target_range,
         max_intermediate=traces.max_intermediate,
     )
-    _, problems = load_problems(data)
+    return load_split(data, "heldout")
+
+
+def _score(policy: Policy, problems: list[Problem]) -> Evaluation:
+    engine, settings = EngineConfig(), EvaluationConfig()
     sampling = Sampling(engine.temperature, engine.max_new_tokens)
     pool = PromptPool(policy, problems, sampling.max_new_tokens)
     sampler = RolloutSampler(make_engine(engine, policy), policy.tokenizer, pool, sampling, settings.seed)
-    return PassRates(size, evaluate(sampler, settings.k, settings.bootstrap, settings.seed))
+    return evaluate(sampler, settings.k, settings.bootstrap, settings.seed)

@@ -43,7 +43,8 @@ def train(config: RunConfig, data: PreparedData, parent_run_id: str | None = Non
     Not retried: a run is long, and one that failed half-way should be looked at.
     """
     torch.set_num_threads(config.training.threads or torch.get_num_threads())
-    train_problems, heldout_problems = load_prepared(config.data, data.train_path, data.heldout_path)
+    train_problems = load_prepared(config.data, "train", data.train.path)
+    heldout_problems = load_prepared(config.data, "heldout", data.heldout.path)
     policy = load_policy(config.model)
     trainer = Trainer(config, policy, train_problems, heldout_problems)
     tracker = connect(config.tracking.uri, config.tracking.experiment)

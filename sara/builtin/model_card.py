@@ -75,6 +75,7 @@ Made by
 | ranges | numbers {traces.number_range}, targets {traces.target_range}, intermediate values up to \
 {traces.max_intermediate} |
 | share of tries that are the solution | {traces.hit_rate:g} |
+| chance of giving up after a miss | {traces.give_up_rate:g} |
 | versions | torch {torch.__version__}, transformers {transformers.__version__}, Python {platform.python_version()} |
 | SHA-256 of model.safetensors | `{sha256(folder / "model.safetensors")}` |
 

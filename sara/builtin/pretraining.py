@@ -29,7 +29,7 @@ class PretrainingRecipe:
     learning_rate    peak of a cosine with a linear warm-up over the first 5%
     """
 
-    traces: TraceRecipe = field(default_factory=lambda: TraceRecipe(sizes={2: 0.3, 3: 0.4, 4: 0.15, 5: 0.15}))
+    traces: TraceRecipe = field(default_factory=lambda: TraceRecipe(sizes={2: 0.3, 3: 0.45, 4: 0.1, 5: 0.15}))
     batches: int = 1200
     batch_size: int = 128
     learning_rate: float = 3e-3

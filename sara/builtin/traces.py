@@ -43,8 +43,8 @@ class TraceRecipe:
     number_range: tuple[int, int] = (1, 13)
     target_range: tuple[int, int] = (1, 99)
     max_intermediate: int = 99
-    hit_rate: float = 0.5
-    give_up_rate: float = 0.4
+    hit_rate: float = 0.75
+    give_up_rate: float = 0.2
 
     def __post_init__(self) -> None:
         largest_sum = 2 * self.number_range[1]

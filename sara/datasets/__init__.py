@@ -18,7 +18,7 @@ from sara.datasets.countdown import Split, countdown_problem, generate_countdown
 if TYPE_CHECKING:
     from sara.config import DataConfig
 
-__all__ = ["DATASETS", "Problem", "content_hash", "load_prepared", "load_problems", "write_problems"]
+__all__ = ["DATASETS", "Problem", "content_hash", "load_prepared", "load_problems", "load_split", "write_problems"]
 
 
 def _countdown(config: DataConfig, split: Split) -> list[Problem]:
@@ -42,22 +42,25 @@ DATASETS: dict[str, Callable[[DataConfig, Split], list[Problem]]] = {"countdown"
 
 
 def load_problems(config: DataConfig) -> tuple[list[Problem], list[Problem]]:
-    """(training problems, held-out problems); ids are distinct inside each.
+    """(training problems, held-out problems); raises ValueError as `load_split` does."""
+    return load_split(config, "train"), load_split(config, "heldout")
+
+
+def load_split(config: DataConfig, split: Split) -> list[Problem]:
+    """The problems of one side; ids are distinct.
 
     Raises ValueError for a data file that is missing, empty or faulty, or that repeats an id.
     """
-    train = DATASETS[config.train](config, "train")
-    heldout = DATASETS[config.heldout](config, "heldout")
-    for name, problems in (("train", train), ("heldout", heldout)):
-        repeated = [problem_id for problem_id, count in Counter(p.id for p in problems).items() if count > 1]
-        if repeated:
-            raise ValueError(f"data.{name}: problem {repeated[0]} stands in it more than once; expected distinct ids")
-    return train, heldout
+    problems = DATASETS[config.train if split == "train" else config.heldout](config, split)
+    repeated = [problem_id for problem_id, count in Counter(p.id for p in problems).items() if count > 1]
+    if repeated:
+        raise ValueError(f"data.{split}: problem {repeated[0]} stands in it more than once; expected distinct ids")
+    return problems
 
 
-def load_prepared(config: DataConfig, train_path: Path, heldout_path: Path) -> tuple[list[Problem], list[Problem]]:
-    """The problems that `write_problems` wrote, whatever files or generator they came from."""
-    return load_problems(config.model_copy(update={"train_path": train_path, "heldout_path": heldout_path}))
+def load_prepared(config: DataConfig, split: Split, path: Path) -> list[Problem]:
+    """The problems of one side that `write_problems` wrote, whatever file or generator they came from."""
+    return load_split(config.model_copy(update={f"{split}_path": path}), split)
 
 
 def content_hash(problems: Sequence[Problem]) -> str:

@@ -61,7 +61,7 @@ def test_a_comparison_trains_evaluates_records_and_reports_every_strategy(small)
         assert {"config.json", "evaluation"} <= stored, strategy
     page = result.report.read_text(encoding="utf-8")
     assert "SARA" in page and "DS" in page
-    assert {path.name for path in client.list_artifacts(result.mlflow_run_id)} >= {"report", "config.json"}
+    assert {artifact.path for artifact in client.list_artifacts(result.mlflow_run_id)} >= {"report", "config.json"}
 
 
 def test_the_same_seed_gives_the_same_numbers(small):

@@ -36,7 +36,7 @@ def test_written_problems_read_back_equal_and_judge_alike(tmp_path):
     paths = tmp_path / "deep" / "train.jsonl", tmp_path / "deep" / "heldout.jsonl"
     for problems, path in zip((train, heldout), paths, strict=True):
         write_problems(problems, path)
-    again = load_prepared(SMALL, *paths)
+    again = tuple(load_prepared(SMALL, side, path) for side, path in zip(("train", "heldout"), paths, strict=True))
     assert again == (train, heldout)
     assert [content_hash(side) for side in again] == [content_hash(train), content_hash(heldout)]
     assert again[0][0].verify("<answer>1</answer>") is Verdict.WRONG
