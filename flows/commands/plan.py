@@ -29,7 +29,7 @@ def plan(
     from sara.planning.config import PlanConfig
     from sara.planning.reading import read_pool
 
-    settings = load_config(PlanConfig, config, _as_overrides(arguments or []))
+    settings = load_config(PlanConfig, config, as_overrides(arguments or []))
     pool = read_pool(settings.source)
     from flows.commands.outcome import open_folder, progress, short_warnings, terminal_width
     from sara.planning import report
@@ -50,7 +50,7 @@ def plan(
     print(f"files    {' '.join(map(str, paths))}", file=sys.stderr)
 
 
-def _as_overrides(arguments: list[str]) -> list[str]:
+def as_overrides(arguments: list[str]) -> list[str]:
     """The source, if there is one, is the only argument that sets no key."""
     sources = [argument for argument in arguments if "=" not in argument]
     if len(sources) > 1:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.commands.plan import _as_overrides
+from flows.commands.plan import as_overrides
 from sara.config_file import load_config
 from sara.planning.config import PlanConfig
 from sara.planning.reading import read_pool
@@ -35,7 +35,7 @@ def test_simulate_commands_in_the_docs_are_valid(arguments):
 
 @pytest.mark.parametrize("arguments", documented("plan"), ids=" ".join)
 def test_plan_commands_in_the_docs_are_valid(arguments):
-    settings = load_config(PlanConfig, None, _as_overrides(arguments))
+    settings = load_config(PlanConfig, None, as_overrides(arguments))
     assert read_pool(settings.source).prompts is None
 
 
