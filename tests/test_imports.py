@@ -30,7 +30,13 @@ def offenders(package: str, forbidden: set[str]) -> dict[str, set[str]]:
     return {file: names for file, names in found.items() if names}
 
 
-@pytest.mark.parametrize("module", ["sara.allocation", "sara.selection", "sara.strategies", "sara.collection"])
+MODEL_FREE = (
+    *("sara.allocation", "sara.selection", "sara.strategies", "sara.collection"),
+    *("sara.simulation.study", "sara.simulation.report", "sara.planning.predict", "sara.planning.report"),
+)
+
+
+@pytest.mark.parametrize("module", MODEL_FREE)
 def test_deciding_loads_no_model_and_no_workflow_library(module):
     code = f"import sys, {module}; print([name for name in {HEAVY} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)

@@ -145,9 +145,14 @@ def test_a_run_is_a_function_of_its_seed(strategy):
     assert any((values != other.steps[metric]).any() for metric, values in first.steps.items())
 
 
-def test_processes_change_nothing():
-    config = small(strategies=("ds", "sara"), steps=3)
-    for alone, shared in zip(simulate_all(config), simulate_all(config, workers=2), strict=True):
+def test_processes_change_nothing_and_warn_once():
+    config = small(strategies=("ds", "sara"), steps=3, allocation={"groups_per_step": 4, "tau_low": 0.2})
+    both = []
+    for workers in (1, 2):
+        with pytest.warns(UserWarning, match=r"tau_low = 0\.2 abandons nothing") as caught:
+            both.append(simulate_all(config, workers))
+        assert len(caught) == 1
+    for alone, shared in zip(*both, strict=True):
         assert (alone.run, alone.seed) == (shared.run, shared.seed)
         np.testing.assert_array_equal(alone.steps["tokens/generated"], shared.steps["tokens/generated"])
 
