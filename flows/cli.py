@@ -1,4 +1,4 @@
-"""The command line: `sara compare | train | evaluate | report | pretrain | ui`.
+"""The command line: `sara compare | train | evaluate | report | simulate | replay | plan | pretrain | ui`.
 
 Owns options, printing and the one-line errors. Prefect, MLflow and torch are imported by the command
 that needs them, so that `--help` and a mistake in a configuration answer at once.

@@ -8,7 +8,7 @@ from prefect import flow
 from pydantic import BaseModel
 
 from sara.config import CompareConfig
-from tasks.evaluate import evaluate_model
+from tasks.evaluate import evaluate_model, responses_path
 from tasks.mlflow_runs import comparison_run
 from tasks.prepare import prepare_data
 from tasks.report import make_report
@@ -44,6 +44,7 @@ def compare(config: CompareConfig) -> ComparisonResult:
                     trained.mlflow_run_id,
                     trained.steps,
                     trained.folder,
+                    base_responses=responses_path(folder, step=0),
                 )
         report = make_report(config.tracking.uri, config.tracking.experiment, folder / "report", mlflow_run_id)
     return ComparisonResult(folder=folder, report=report, mlflow_run_id=mlflow_run_id)

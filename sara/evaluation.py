@@ -42,6 +42,11 @@ class Evaluation:
     pass_at_k: Estimate
     rollouts: list[Rollout]
 
+    @property
+    def rates(self) -> np.ndarray:
+        """(P,) success rate of each prompt; 0 where none of its rollouts could be scored."""
+        return self.successes / np.maximum(self.scored, 1)
+
     def metrics(self) -> dict[str, float]:
         """Scores under the names of the tracking contract."""
         tokens = [len(rollout.completion.token_ids) for rollout in self.rollouts]
@@ -85,6 +90,15 @@ def evaluate(sampler: RolloutSampler, k: int, bootstrap: int, seed: int) -> Eval
         pass_at_k=bootstrap_mean(passes, bootstrap, rng),
         rollouts=sampler.take(range(count)),
     )
+
+
+def paired_gain(rates: np.ndarray, base_rates: np.ndarray, bootstrap: int, seed: int) -> Estimate:
+    """Mean difference of two policies on the same prompts, with its bootstrap interval over prompts.
+
+    rates, base_rates   (P,) success rates of each prompt, in the same order
+    The differences vary much less than the rates, so this says more than two intervals side by side.
+    """
+    return bootstrap_mean(rates - base_rates, bootstrap, np.random.default_rng(seed))
 
 
 def pass_at_k(n: np.ndarray, successes: np.ndarray, k: np.ndarray) -> np.ndarray:

@@ -104,14 +104,18 @@ class Trainer:
 
 
 def _reward_metrics(collection: Collection) -> dict[str, float]:
-    """Mean rewards, and the sum of r (1 - r) over trained groups: what the bound on the gradient's norm grows with."""
+    """Mean rewards; how hard the trained groups were; and the sum of r (1 - r) over them, what the paper's bound on
+    the gradient's norm grows with."""
     ledger = collection.ledger
     is_trained = np.isin(ledger.prompts, collection.trained)
-    rates = ledger.s[is_trained] / np.maximum(ledger.n[is_trained], 1)
+    rates = ledger.s[is_trained] / np.maximum(ledger.n[is_trained], 1)  # (G,)
     return {
-        "gradient_signal": float((rates * (1 - rates)).sum()),
         "reward/mean": float(ledger.s.sum() / max(ledger.n.sum(), 1)),
         "reward/trained_mean": float(ledger.s[is_trained].sum() / max(ledger.n[is_trained].sum(), 1)),
+        "trained/hard": float((rates < 1 / 3).sum()),
+        "trained/medium": float(((rates >= 1 / 3) & (rates <= 2 / 3)).sum()),
+        "trained/easy": float((rates > 2 / 3).sum()),
+        "gradient_signal": float((rates * (1 - rates)).sum()),
     }
 
 

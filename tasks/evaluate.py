@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from sara.config import RunConfig
-from sara.datasets import load_prepared
+from sara.datasets import Problem, load_prepared
 from sara.engines import make_engine
 from sara.engines.base import Sampling
-from sara.evaluation import Evaluation, evaluate
+from sara.evaluation import Evaluation, evaluate, paired_gain
 from sara.models import load_policy
 from sara.rollouts import PromptPool, RolloutSampler
 from tasks.prepare import PreparedData
@@ -31,11 +33,17 @@ from tasks.tracking import connect
     task_run_name="evaluate {config.name} step {step}",
 )
 def evaluate_model(
-    config: RunConfig, data: PreparedData, mlflow_run_id: str, step: int, folder: Path
+    config: RunConfig,
+    data: PreparedData,
+    mlflow_run_id: str,
+    step: int,
+    folder: Path,
+    base_responses: Path | None = None,
 ) -> dict[str, float]:
     """Score `config.model` and log the scores at `step` of an MLflow run, with every graded response.
 
-    returns   the scores, by metric name
+    base_responses   graded responses of the base model on the same problems, to give the gain over it
+    returns          the scores, by metric name
     """
     torch.set_num_threads(config.training.threads or torch.get_num_threads())
     problems = load_prepared(config.data, "heldout", data.heldout.path)
@@ -50,16 +58,36 @@ def evaluate_model(
     )
     settings = config.evaluation
     evaluation = evaluate(sampler, settings.k, settings.bootstrap, settings.seed)
-    responses = folder / f"responses-step{step}.jsonl"
+    scores = evaluation.metrics()
+    if base_responses is not None:
+        scores |= _gain(evaluation, problems, base_responses, config)
+    responses = responses_path(folder, step)
     write_responses(evaluation, problems, responses)
     tracker = connect(config.tracking.uri, config.tracking.experiment)
     with tracker.attach(mlflow_run_id, folder / "metrics.jsonl") as run:
-        run.log(evaluation.metrics(), step=step)
+        run.log(scores, step=step)
         run.log_artifact(responses, "evaluation")
-    return evaluation.metrics()
+    return scores
 
 
-def write_responses(evaluation: Evaluation, problems, path: Path) -> None:
+def responses_path(folder: Path, step: int) -> Path:
+    """Where the graded responses of an evaluation lie."""
+    return folder / f"responses-step{step}.jsonl"
+
+
+def _gain(
+    evaluation: Evaluation, problems: Sequence[Problem], base_responses: Path, config: RunConfig
+) -> dict[str, float]:
+    rewards: dict[str, list[int]] = {problem.id: [] for problem in problems}
+    for line in base_responses.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        rewards[row["id"]].append(row["reward"])
+    base_rates = np.array([np.mean(of_problem) if of_problem else 0.0 for of_problem in rewards.values()])
+    gain = paired_gain(evaluation.rates, base_rates, config.evaluation.bootstrap, config.evaluation.seed)
+    return {"eval/gain": gain.value, "eval/gain_low": gain.low, "eval/gain_high": gain.high}
+
+
+def write_responses(evaluation: Evaluation, problems: Sequence[Problem], path: Path) -> None:
     """One JSON object a graded response: problem id, slot, reward, tokens, finish reason and text."""
     with path.open("w", encoding="utf-8") as file:
         for rollout in evaluation.rollouts:

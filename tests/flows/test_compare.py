@@ -54,6 +54,10 @@ def test_a_comparison_trains_evaluates_records_and_reports_every_strategy(small)
         assert metrics["groups/trained"] == 4
         assert metrics["rollouts/trained"] == 16
         assert metrics["kl_behavior"] < 1e-5
+        gain = metrics["eval/accuracy"] - parent.data.metrics["eval/accuracy"]
+        assert metrics["eval/gain"] == pytest.approx(gain, abs=1e-12)
+        assert metrics["eval/gain_low"] <= gain <= metrics["eval/gain_high"]
+        assert metrics["trained/hard"] + metrics["trained/medium"] + metrics["trained/easy"] == 4
         assert metrics["grad_norm"] > 0
         assert metrics["entropy"] > 0
         assert metrics["time/step_s"] >= metrics["time/collect_s"] > 0

@@ -7,7 +7,7 @@ import pytest
 
 from sara.datasets.base import Problem
 from sara.datasets.countdown import countdown_problem
-from sara.evaluation import bootstrap_mean, evaluate, pass_at_k
+from sara.evaluation import bootstrap_mean, evaluate, paired_gain, pass_at_k
 from sara.verifiers import Verdict
 
 RIGHT = "<answer> 3 + 5 </answer>"
@@ -141,3 +141,14 @@ def test_a_bootstrap_interval_has_the_width_that_theory_gives():
 def test_a_bootstrap_of_equal_values_has_no_width():
     estimate = bootstrap_mean(np.full(7, 0.25), 100, np.random.default_rng(0))
     assert (estimate.value, estimate.low, estimate.high) == (0.25, 0.25, 0.25)
+
+
+def test_a_paired_gain_is_surer_than_its_two_scores():
+    """Rates that differ widely between prompts, each raised by 0.1: the gain is 0.1 without doubt."""
+    base = np.linspace(0.0, 0.9, 50)
+    gain = paired_gain(base + 0.1, base, bootstrap=500, seed=0)
+    assert gain.value == pytest.approx(0.1)
+    assert gain.low == pytest.approx(0.1)
+    assert gain.high == pytest.approx(0.1)
+    alone = bootstrap_mean(base, 500, np.random.default_rng(0))
+    assert alone.high - alone.low > 0.1
