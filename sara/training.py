@@ -104,8 +104,8 @@ class Trainer:
 
 
 def _reward_metrics(collection: Collection) -> dict[str, float]:
-    """Mean rewards; how hard the trained groups were; and the sum of r (1 - r) over them, what the paper's bound on
-    the gradient's norm grows with."""
+    """Mean rewards; how hard the trained groups were (the saturated ones are counted in hard and easy, and apart);
+    and the sum of r (1 - r) over them, what the paper's bound on the gradient's norm grows with."""
     ledger = collection.ledger
     is_trained = np.isin(ledger.prompts, collection.trained)
     rates = ledger.s[is_trained] / np.maximum(ledger.n[is_trained], 1)  # (G,)
@@ -115,6 +115,8 @@ def _reward_metrics(collection: Collection) -> dict[str, float]:
         "trained/hard": float((rates < 1 / 3).sum()),
         "trained/medium": float(((rates >= 1 / 3) & (rates <= 2 / 3)).sum()),
         "trained/easy": float((rates > 2 / 3).sum()),
+        "trained/all_fail": float((rates == 0).sum()),
+        "trained/all_pass": float((rates == 1).sum()),
         "gradient_signal": float((rates * (1 - rates)).sum()),
     }
 
