@@ -154,7 +154,7 @@ def ui(
     set_up_environment()
     from flows.ui import serve
 
-    serve(tracking.uri, mlflow_port, prefect_port)
+    serve(tracking.uri, tracking.experiment, mlflow_port, prefect_port)
 
 
 app.command()(plan)

@@ -9,24 +9,26 @@ import subprocess
 import sys
 import time
 
+from tasks.tracking import connect
+
 HOST = "127.0.0.1"
 
 
-def serve(tracking_uri: str, mlflow_port: int, prefect_port: int) -> None:
-    """Run both servers until one ends or Ctrl-C. Raises ValueError if a port is taken.
+def serve(tracking_uri: str, experiment: str, mlflow_port: int, prefect_port: int) -> None:
+    """Run both servers until one ends or Ctrl-C. Raises ValueError if a port is taken or the store cannot be read.
 
     A tracking URI that is a server already is shown, not served again.
     """
     for name, port in (("mlflow-port", mlflow_port), ("prefect-port", prefect_port)):
         _require_free(name, port)
-    servers = [
-        _start([sys.executable, "-m", "prefect", "server", "start", "--host", HOST, "--port", str(prefect_port)])
-    ]
+    experiment_id = connect(tracking_uri, experiment).experiment_id
+    servers = [_start(_prefect_command(prefect_port), PREFECT_SERVER_UI_API_URL=f"http://{HOST}:{prefect_port}/api")]
     mlflow_page = tracking_uri
     if not tracking_uri.startswith("http"):
         mlflow_page = f"http://{HOST}:{mlflow_port}"
         servers.append(_start(_mlflow_command(tracking_uri, mlflow_port)))
-    print(f"MLflow   {mlflow_page}\nPrefect  http://{HOST}:{prefect_port}\nCtrl-C stops both.", flush=True)
+    runs = f"{mlflow_page}/#/experiments/{experiment_id}/runs?workflowType=machine_learning"
+    print(f"MLflow   {runs}\nPrefect  http://{HOST}:{prefect_port}/runs\nCtrl-C stops both.", flush=True)
     try:
         while all(server.poll() is None for server in servers):
             time.sleep(0.5)
@@ -34,6 +36,10 @@ def serve(tracking_uri: str, mlflow_port: int, prefect_port: int) -> None:
         for server in servers:
             _stop(server)
     raise ValueError("ui: a server ended by itself; its log is above")
+
+
+def _prefect_command(port: int) -> list[str]:
+    return [sys.executable, "-m", "prefect", "server", "start", "--host", HOST, "--port", str(port)]
 
 
 def _mlflow_command(tracking_uri: str, port: int) -> list[str]:
@@ -50,9 +56,9 @@ def _require_free(name: str, port: int) -> None:
             raise ValueError(f"ui: port {port} is taken; choose another with --{name}") from None
 
 
-def _start(command: list[str]) -> subprocess.Popen:
-    """A server in a process group of its own, so that its workers stop with it."""
-    return subprocess.Popen(command, start_new_session=True)
+def _start(command: list[str], **environment: str) -> subprocess.Popen:
+    """A server in a process group of its own, so that its workers stop with it; its log goes to stderr."""
+    return subprocess.Popen(command, start_new_session=True, env=os.environ | environment, stdout=sys.stderr)
 
 
 def _stop(server: subprocess.Popen) -> None:
