@@ -9,12 +9,13 @@ from scipy.special import stdtrit
 
 from sara.reporting.comparison import Comparison, TrainingRun
 
-SCORES = ("eval/accuracy", "eval/pass_at_k")
+SCORE_RANGE = (0.0, 1.0)
+GAIN_RANGE = (-1.0, 1.0)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean and its 95% interval, all fractions in [0, 1]; the ends may be unknown."""
+    """A mean score, or a difference of two, and its 95% interval, as fractions; the ends may be unknown."""
 
     value: float
     low: float | None = None
@@ -56,8 +57,16 @@ def seed_spread(comparison: Comparison, metric: str) -> SeedSpread:
     return SeedSpread(math.sqrt(squares / freedom), freedom) if freedom else SeedSpread()
 
 
-def estimate(runs: Sequence[TrainingRun], metric: str, step: int, spread: SeedSpread) -> Estimate:
+def estimate(
+    runs: Sequence[TrainingRun],
+    metric: str,
+    step: int,
+    spread: SeedSpread,
+    possible: tuple[float, float] = SCORE_RANGE,
+) -> Estimate:
     """Mean over seeds, with the uncertainty from prompts and from seeds added in quadrature.
+
+    possible  the range of the metric, which its interval never leaves
 
     Every seed is scored on the same held-out prompts, so averaging seeds does not average the
     prompts' part away: it enters with the mean of the seeds' bootstrap half widths.
@@ -71,7 +80,7 @@ def estimate(runs: Sequence[TrainingRun], metric: str, step: int, spread: SeedSp
             return Estimate(value)
         prompts = fmean(abs(score - bound) for score, bound in known)
         ends.append(math.hypot(prompts, seeds))
-    return Estimate(value, max(0.0, value - ends[0]), min(1.0, value + ends[1]))
+    return Estimate(value, max(possible[0], value - ends[0]), min(possible[1], value + ends[1]))
 
 
 def base_estimate(comparison: Comparison, metric: str) -> Estimate | None:

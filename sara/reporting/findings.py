@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from sara.reporting import formats
 from sara.reporting.comparison import Comparison, label
 from sara.reporting.estimates import Estimate, seed_spread
 from sara.reporting.summary import REFERENCE, Row, summary_table
@@ -10,17 +11,19 @@ SAME_WITHIN = 0.005  # totals closer than half a percent are called the same
 
 
 def findings(comparison: Comparison) -> list[str]:
-    """One sentence on cost for each SARA strategy, then one on its accuracy; never empty."""
+    """One sentence on cost for each SARA strategy, one on its accuracy, then whose gain is clear; never empty."""
     rows = {row.strategy: row for row in summary_table(comparison)}
-    subjects = [rows[name] for name in ("sara", "sara+dps") if name in rows]
+    gains = _gains(list(rows.values()))
     if REFERENCE not in rows:
-        return _without_reference(list(rows.values()))
+        return _without_reference(list(rows.values())) + gains
+    subjects = [rows[name] for name in ("sara", "sara+dps") if name in rows]
     if not subjects:
-        return ["No SARA run in this comparison: the table compares the baselines only."]
+        return ["No SARA run in this comparison: the table compares the baselines only.", *gains]
     reference = rows[REFERENCE]
     costs = [_cost(row, reference) for row in subjects]
     scores = [_score(row, reference) for row in subjects]
-    return [s for s in costs + scores if s] or ["No strategy has finished a step that DS finished too."]
+    said = [s for s in costs + scores if s] or ["No strategy has finished a step that DS finished too."]
+    return said + gains
 
 
 def notes(comparison: Comparison) -> list[str]:
@@ -29,6 +32,7 @@ def notes(comparison: Comparison) -> list[str]:
     said = [
         _on_k(comparison),
         _on_seeds(comparison),
+        _on_gain(rows),
         _on_reference(comparison, rows),
         *_on_unevenness(comparison, rows),
     ]
@@ -84,6 +88,30 @@ def _overlap(a: Estimate, b: Estimate) -> bool | None:
     return a.low <= b.high and b.low <= a.high
 
 
+def _gains(rows: Sequence[Row]) -> list[str]:
+    """Which strategies are told apart from the base model by the paired interval of their gain, in one string."""
+    known = [row for row in rows if row.gain is not None and None not in (row.gain.low, row.gain.high)]
+    above = [row for row in known if row.gain.low > 0]
+    below = [row for row in known if row.gain.high < 0]
+    unclear = [row for row in known if row not in above and row not in below]
+    said = [
+        _on_gains(above, "gained clearly on the base model", "lies above 0", "lie above 0"),
+        _on_gains(unclear, "cannot be told apart from the base model", "holds 0", "hold 0"),
+        _on_gains(below, "fell clearly below the base model", "lies below 0", "lie below 0"),
+    ]
+    return [" ".join(sentence for sentence in said if sentence)] if known else []
+
+
+def _on_gains(rows: Sequence[Row], verdict: str, one: str, many: str) -> str:
+    if not rows:
+        return ""
+    unit = " points"
+    names = [f"{row.label} ({formats.points(row.gain)}{unit if row is rows[0] else ''})" for row in rows]
+    listed = names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
+    intervals = f"its paired 95% interval {one}" if len(names) == 1 else f"their paired 95% intervals {many}"
+    return f"{listed} {verdict}: {intervals}."
+
+
 def _without_reference(rows: Sequence[Row]) -> list[str]:
     missing = "DS is not part of this comparison, so it states no savings."
     scored = [row for row in rows if row.accuracy and row.strategy != "base"]
@@ -93,7 +121,7 @@ def _without_reference(rows: Sequence[Row]) -> list[str]:
     lead = "ends at" if len(scored) == 1 else "has the highest held-out accuracy,"
     tail = " held-out accuracy" if len(scored) == 1 else ""
     if best.gain is not None:
-        points = round(100 * best.gain, 1)
+        points = round(100 * best.gain.value, 1)
         tail += f", {abs(points)} points {'above' if points >= 0 else 'below'} the base model"
     return [f"{best.label} {lead} {best.accuracy.value:.1%}{tail}.", missing]
 
@@ -113,6 +141,12 @@ def _on_seeds(comparison: Comparison) -> str:
         "(bootstrap) and seeds (their spread pooled over strategies, Student's t with "
         f"{freedom} degree{'s' if freedom != 1 else ''} of freedom)."
     )
+
+
+def _on_gain(rows: Sequence[Row]) -> str:
+    if not any(row.gain and row.gain.low is not None for row in rows):
+        return ""
+    return "Gain: over the base model, paired by held-out prompt, hence its narrower interval."
 
 
 def _on_reference(comparison: Comparison, rows: Sequence[Row]) -> str:

@@ -52,16 +52,31 @@ def interval(estimate: Estimate | None) -> str:
     return f"{100 * estimate.low:.1f}–{100 * estimate.high:.1f}"
 
 
-def points(fraction: float | None) -> str:
+def points(estimate: Estimate | None) -> str:
     """A difference of scores in percentage points, signed."""
-    if fraction is None:
-        return NOTHING
+    return NOTHING if estimate is None else _signed(estimate.value)
+
+
+def points_interval(estimate: Estimate | None) -> str:
+    """Its 95% interval; empty when it is not known."""
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return ""
+    return f"{_signed(estimate.low)} to {_signed(estimate.high)}"
+
+
+def _signed(fraction: float) -> str:
     written = f"{100 * fraction:+.1f}"
     return "0.0" if written in ("+0.0", "-0.0") else written.replace("-", "−")
 
 
 def rounds(number: float | None) -> str:
     return NOTHING if number is None else f"{number:.1f}"
+
+
+def panel_name(name: str) -> str:
+    """A name from outside: short enough for a figure, and no formula for matplotlib to parse."""
+    short = name if len(name) <= 18 else name[:17] + "…"
+    return short.replace("$", r"\$")
 
 
 def duration(seconds: float | None) -> str:

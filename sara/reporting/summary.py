@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 
 from sara.reporting.comparison import Comparison, TrainingRun, label
-from sara.reporting.estimates import Estimate, base_estimate, estimate, last_step, seed_spread
+from sara.reporting.estimates import GAIN_RANGE, Estimate, base_estimate, estimate, last_step, seed_spread
 
 REFERENCE = "ds"  # costs are given as a share of dynamic sampling's
 
@@ -19,7 +19,8 @@ class Row:
     """One strategy, averaged over its seeds; the base model has only its scores.
 
     groups, rollouts and tokens are totals of a run; the `_pct` are 100 x total / DS's total;
-    `gain` and `effective_share` are fractions; `wall_s` is in seconds. None: not known.
+    `gain` (of accuracy over the base model) and `effective_share` are fractions; `wall_s` is in
+    seconds. None: not known.
     """
 
     strategy: str
@@ -33,7 +34,7 @@ class Row:
     tokens_pct: float | None = None
     accuracy: Estimate | None = None
     pass_at_k: Estimate | None = None
-    gain: float | None = None
+    gain: Estimate | None = None
     effective_share: float | None = None
     rounds: float | None = None
     wall_s: float | None = None
@@ -69,7 +70,7 @@ def _row(comparison: Comparison, strategy: str, base: Estimate | None, reference
         tokens_pct=_percent(tokens, _mean(reference, _total_tokens)),
         accuracy=accuracy,
         pass_at_k=_final(comparison, runs, "eval/pass_at_k"),
-        gain=accuracy.value - base.value if accuracy and base else None,
+        gain=_gain(comparison, runs, accuracy, base),
         effective_share=_mean(runs, _effective_share),
         rounds=_mean(runs, _rounds),
         wall_s=_mean(runs, lambda run: _total(run, "time/step_s")),
@@ -79,6 +80,16 @@ def _row(comparison: Comparison, strategy: str, base: Estimate | None, reference
 def _final(comparison: Comparison, runs: Sequence[TrainingRun], metric: str) -> Estimate | None:
     step = last_step(runs, metric)
     return None if step is None else estimate(runs, metric, step, seed_spread(comparison, metric))
+
+
+def _gain(
+    comparison: Comparison, runs: Sequence[TrainingRun], accuracy: Estimate | None, base: Estimate | None
+) -> Estimate | None:
+    """The paired gain where the evaluation behind `accuracy` logged one; else the plain difference."""
+    step = last_step(runs, "eval/gain")
+    if step is not None and step == last_step(runs, "eval/accuracy"):
+        return estimate(runs, "eval/gain", step, seed_spread(comparison, "eval/gain"), GAIN_RANGE)
+    return Estimate(accuracy.value - base.value) if accuracy and base else None
 
 
 def _mean(runs: Sequence[TrainingRun], of: Callable[[TrainingRun], float | None]) -> float | None:

@@ -7,6 +7,7 @@ from itertools import groupby
 
 from rich import box
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -20,7 +21,8 @@ TEXT_WIDTH = 100
 class Column:
     """`title` names it alone, `narrow` in a terminal, `group` and `head` where headings have two levels.
 
-    `cell` writes the figure, `detail` its interval, which narrow tables show for one column only.
+    `cell` writes the figure, `detail` its interval. In a terminal the interval stands under the figure where
+    `has_narrow_detail`, and a column of `runs` is a line below the table if all strategies agree on it.
     """
 
     title: str
@@ -30,12 +32,13 @@ class Column:
     cell: Callable[[Row], str]
     detail: Callable[[Row], str] | None = None
     has_narrow_detail: bool = False
+    is_of_runs: bool = False
 
 
 COLUMNS = (
     Column("strategy", "strategy", "", "strategy", lambda row: row.label),
-    Column("seeds", "seeds", "", "seeds", lambda row: str(row.seeds) if row.seeds else ""),
-    Column("steps", "steps", "", "steps", lambda row: _trained(row, formats.steps(row.steps))),
+    Column("seeds", "seeds", "", "seeds", lambda row: str(row.seeds) if row.seeds else "", is_of_runs=True),
+    Column("steps", "steps", "", "steps", lambda row: _trained(row, formats.steps(row.steps)), is_of_runs=True),
     Column("rollouts", "rollouts", "rollouts", "total", lambda row: _trained(row, formats.count(row.rollouts))),
     Column(
         "rollouts, % of DS",
@@ -75,6 +78,8 @@ COLUMNS = (
         "held-out score, %",
         "gain",
         lambda row: _trained(row, formats.points(row.gain)),
+        lambda row: _trained(row, formats.points_interval(row.gain)),
+        has_narrow_detail=True,
     ),
     Column(
         "effective groups",
@@ -85,7 +90,7 @@ COLUMNS = (
     ),
     Column(
         "rounds a step",
-        "rounds\n/ step",
+        "rounds\n/step",
         "",
         "rounds a step",
         lambda row: _trained(row, formats.rounds(row.rounds)),
@@ -100,23 +105,17 @@ def column_groups() -> list[tuple[str, int]]:
 
 
 def render_text(rows: Sequence[Row], *, is_terminal: bool = False) -> str:
-    """At most 100 columns wide; colours and bold only for a terminal."""
-    table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
-    for column in COLUMNS:
-        is_name = column is COLUMNS[0]
-        table.add_column(
-            Text(column.narrow),
-            justify="left" if is_name else "right",
-            no_wrap=not is_name,
-            overflow="fold",
-            vertical="bottom",
-        )
-    for row in rows:
-        cells = [Text(_joined(column, row, is_narrow=True)) for column in COLUMNS]
-        table.add_row(*cells, style="bold" if row.strategy.startswith("sara") else None)
+    """At most 100 columns wide, with as much air as that leaves; colours and bold only for a terminal."""
     out = io.StringIO()
     console = Console(file=out, width=TEXT_WIDTH, force_terminal=is_terminal, legacy_windows=False)
-    console.print(table)
+    shared = {column.narrow: said for column in COLUMNS if (said := _said_by_all(column, rows))}
+    columns = [column for column in COLUMNS if column.narrow not in shared]
+    airy, tight = (_text_table(columns, rows, gap) for gap in (2, 1))
+    fits = Measurement.get(console, console.options.update(width=10 * TEXT_WIDTH), airy).maximum <= TEXT_WIDTH
+    console.print(airy if fits else tight)
+    if shared:
+        counts = (f"{said} {name.removesuffix('s') if said == '1' else name}" for name, said in shared.items())
+        console.print(Text(f"Each strategy: {', '.join(counts)}.", "dim"))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
@@ -137,9 +136,38 @@ def table_cells(rows: Sequence[Row]) -> list[dict[str, str]]:
     return [{column.title: _joined(column, row) for column in COLUMNS} for row in rows]
 
 
-def _joined(column: Column, row: Row, *, is_narrow: bool = False) -> str:
-    has_detail = column.detail and (column.has_narrow_detail or not is_narrow)
-    detail = column.detail(row) if has_detail else ""
+def _said_by_all(column: Column, rows: Sequence[Row]) -> str:
+    """What every strategy says in a column of runs; empty where they differ."""
+    said = {column.cell(row) for row in rows if row.seeds}
+    return said.pop() if column.is_of_runs and len(said) == 1 else ""
+
+
+def _text_table(columns: Sequence[Column], rows: Sequence[Row], gap: int) -> Table:
+    """A row of figures for each strategy, with intervals under them; `gap` spaces between columns."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, gap - 1, 0, 0), pad_edge=False, show_edge=False)
+    for column in columns:
+        is_name = column is COLUMNS[0]
+        table.add_column(
+            Text(column.narrow),
+            justify="left" if is_name else "right",
+            no_wrap=not is_name,
+            overflow="fold",
+            vertical="bottom",
+        )
+    for row in rows:
+        style = "bold" if row.strategy.startswith("sara") else ""
+        details = [column.detail(row) if column.has_narrow_detail else "" for column in columns]
+        figures = [Text(column.cell(row), style) for column in columns]
+        if any(details):  # every cell gets its second line, for what is lower than its row sinks to the bottom
+            figures = [
+                figure.append(f"\n{detail or ' '}", "dim") for figure, detail in zip(figures, details, strict=True)
+            ]
+        table.add_row(*figures)
+    return table
+
+
+def _joined(column: Column, row: Row) -> str:
+    detail = column.detail(row) if column.detail else ""
     return column.cell(row) + (f" ({detail})" if detail else "")
 
 

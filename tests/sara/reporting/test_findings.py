@@ -1,4 +1,4 @@
-from sara.reporting import findings
+from sara.reporting import findings, notes
 from tests.sara.reporting import worked
 
 
@@ -27,6 +27,23 @@ def test_intervals_apart_are_said_to_be_apart():
     assert said[1] == (
         "SARA ends at 50.0% held-out accuracy, 10.0 points above DS; the two 95% intervals do not overlap."
     )
+
+
+def test_whose_gain_is_clear_is_said_last():
+    gains = {"uniform": (0.01, 0.03), "ds": (0.12, 0.03), "sara": (0.13, 0.02), "sara+dps": (-0.05, 0.04)}
+    runs = [worked.with_gain(worked.run(name, 0, (8, 8), (9, 9), 0.4), *gain) for name, gain in gains.items()]
+    assert findings(worked.comparison(*runs))[-1] == (
+        "DS (+12.0 points) and SARA (+13.0) gained clearly on the base model: their paired 95% intervals lie above 0. "
+        "Uniform (+1.0 points) cannot be told apart from the base model: its paired 95% interval holds 0. "
+        "SARA + DPS (−5.0 points) fell clearly below the base model: its paired 95% interval lies below 0."
+    )
+    assert any("narrower interval" in note for note in notes(worked.comparison(*runs)))
+
+
+def test_a_gain_is_said_without_ds_and_without_sara_too():
+    for name in ("sara", "ds"):
+        run = worked.with_gain(worked.run(name, 0, (8, 8), (9, 9), 0.4), 0.1, 0.02)
+        assert "(+10.0 points) gained clearly on the base model" in findings(worked.comparison(run))[-1]
 
 
 def test_without_ds_no_savings_are_claimed():

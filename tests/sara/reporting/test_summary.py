@@ -1,4 +1,5 @@
 import json
+import math
 
 import pytest
 
@@ -28,7 +29,7 @@ def test_the_table_of_a_worked_example():
     assert (base.rollouts, base.gain, base.seeds) == (None, None, 0)
     # Mean of 0.41 and 0.45 is 0.43: 13 points above the base model's 0.30.
     assert sara.accuracy.value == pytest.approx(0.43)
-    assert sara.gain == pytest.approx(0.13)
+    assert (sara.gain.value, sara.gain.low, sara.gain.high) == (pytest.approx(0.13), None, None)
     assert sara.pass_at_k is None
 
 
@@ -59,6 +60,31 @@ def test_an_interval_never_leaves_zero_to_one():
     accuracy = summary_table(worked.comparison(*runs))[1].accuracy
     assert accuracy.high == 1.0
     assert 0.0 <= accuracy.low < accuracy.value
+
+
+def test_the_gain_is_the_paired_one_with_its_own_interval():
+    runs = (worked.with_gain(worked.SARA[0], 0.11, 0.01), worked.with_gain(worked.SARA[1], 0.15, 0.03))
+    row = summary_table(worked.comparison(*runs))[1]
+    # Mean of 0.11 and 0.15. Seeds: variance 0.0008, 1 degree of freedom, t(1, 0.975) = 12.7062, two seeds:
+    # 12.7062 * sqrt(0.0008 / 2) = 0.254124. Prompts: mean half width 0.02. Together sqrt(0.0645790 + 0.0004).
+    assert row.gain.value == pytest.approx(0.13)
+    assert (row.gain.low, row.gain.high) == pytest.approx((0.13 - 0.254910, 0.13 + 0.254910), abs=1e-5)
+    assert row.gain.low < 0  # unlike a score
+
+
+def test_one_seed_s_gain_has_the_interval_of_its_prompts():
+    row = summary_table(worked.comparison(worked.with_gain(worked.SARA[0], -0.02, 0.03)))[1]
+    assert (row.gain.value, row.gain.low, row.gain.high) == pytest.approx((-0.02, -0.05, 0.01))
+
+
+def test_a_run_without_its_paired_gain_leaves_the_plain_difference():
+    row = summary_table(worked.comparison(worked.with_gain(worked.SARA[0], 0.5, 0.03), worked.SARA[1]))[1]
+    assert row.gain == Estimate(pytest.approx(0.13))
+
+
+def test_a_gain_of_another_step_than_the_accuracy_is_not_shown_beside_it():
+    run = worked.with_metrics(worked.SARA[0], eval__gain=(0.5, math.nan))
+    assert summary_table(worked.comparison(run))[1].gain == Estimate(pytest.approx(0.11))
 
 
 def test_without_ds_the_share_columns_are_empty_and_the_caption_says_why():

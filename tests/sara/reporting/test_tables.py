@@ -3,6 +3,7 @@ import re
 import pytest
 
 from sara.reporting import Row, formats, render_markdown, render_text, summary_table, table_cells
+from sara.reporting.estimates import Estimate
 from tests.sara.reporting import synthetic, worked
 
 
@@ -19,6 +20,22 @@ def test_a_long_strategy_name_is_folded_not_lost():
     text = render_text([row])
     assert max(map(len, text.splitlines())) <= 100
     assert name in "".join(line.split(" ")[0] for line in text.splitlines())
+
+
+def test_what_all_runs_share_is_a_line_below_the_terminal_s_table():
+    text = render_text(summary_table(synthetic.comparison(seeds=(3,))))
+    assert text.splitlines()[-1] == "Each strategy: 1 seed, 20 steps."
+    assert "seeds" not in text and "DS  tokens" in text  # two spaces between columns
+    differ = render_text(summary_table(worked.comparison(worked.DS[0], *worked.SARA)))
+    assert "seeds" in differ.splitlines()[1] and differ.splitlines()[-1] == "Each strategy: 2 steps."
+
+
+def test_intervals_stand_under_their_figures_in_a_terminal():
+    run = worked.with_gain(worked.SARA[0], -0.02, 0.03)
+    row, intervals, _ = render_text(summary_table(worked.comparison(run))).splitlines()[-3:]
+    assert row.startswith("SARA") and "41.0" in row and "−2.0" in row
+    assert intervals.split() == ["38.0–44.0", "−5.0", "to", "+1.0"]
+    assert intervals.index("+1.0") == row.index("−2.0")  # both end in the same column
 
 
 def test_escape_codes_are_for_terminals_only():
@@ -70,8 +87,11 @@ def test_cells_have_one_title_each():
         (formats.tick, 100, "100"),
         (formats.share, 1.0, "100%"),
         (formats.share, 0.9999, "99.9%"),
-        (formats.points, -0.0004, "0.0"),
-        (formats.points, -0.0123, "−1.2"),
+        (formats.points, Estimate(-0.0004), "0.0"),
+        (formats.points, Estimate(-0.0123), "−1.2"),
+        (formats.points, None, "–"),
+        (formats.points_interval, Estimate(0.01, -0.0123, 0.0323), "−1.2 to +3.2"),
+        (formats.points_interval, Estimate(0.01), ""),
         (formats.duration, 59.6, "1m 00s"),
         (formats.duration, 3599.7, "1h 00m"),
         (formats.duration, 90_000, "1d 01h"),

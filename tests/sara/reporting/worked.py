@@ -1,5 +1,7 @@
 """A comparison small enough to check by hand: DS and SARA, seeds 0 and 1, two steps."""
 
+from dataclasses import replace
+
 from sara.reporting import Comparison, Series, TrainingRun
 
 BASE = {"eval/accuracy": 0.30, "eval/accuracy_low": 0.27, "eval/accuracy_high": 0.34}
@@ -50,6 +52,17 @@ SARA = (
     run("sara", 0, (37, 40), (300, 300), 0.41, share=(1.0, 0.5)),
     run("sara", 1, (44, 44), (360, 360), 0.45, rounds=(3.0, 3.0)),
 )
+
+
+def with_metrics(run: TrainingRun, **metrics: tuple[float, ...]) -> TrainingRun:
+    """The run with further metrics, `__` for a slash, their values at the last of the two steps or at both."""
+    added = {name.replace("__", "/"): Series((1, 2)[-len(xs) :], xs) for name, xs in metrics.items()}
+    return replace(run, metrics={**run.metrics, **added})
+
+
+def with_gain(run: TrainingRun, gain: float, half_width: float) -> TrainingRun:
+    ends = {"eval__gain_low": (gain - half_width,), "eval__gain_high": (gain + half_width,)}
+    return with_metrics(run, eval__gain=(gain,), **ends)
 
 
 def comparison(*runs: TrainingRun) -> Comparison:
