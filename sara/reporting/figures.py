@@ -17,10 +17,8 @@ from sara.reporting.comparison import FATES, Comparison, label
 from sara.reporting.curves import Curve, accuracy_curves, mean_series
 from sara.reporting.estimates import base_estimate
 from sara.reporting.line_labels import NamedLine, name_lines
-from sara.reporting.style import Scheme, dress
+from sara.reporting.style import DPI, WIDTH_IN, Scheme, dress
 
-DPI = 200  # twice the 100 dots an inch that a page shows
-WIDTH_IN = 9.6
 SPENT = {"cumulative/rollouts": "rollouts generated", "cumulative/tokens": "tokens generated"}
 
 
@@ -172,7 +170,7 @@ def _draw_fates(axes: Axes, comparison: Comparison, strategy: str, scheme: Schem
 def _title(axes: Axes, comparison: Comparison, strategy: str, under: str, scheme: Scheme) -> None:
     """The strategy's name over a quiet line; the step axis below."""
     colour = scheme.strategy(strategy, comparison.strategies())
-    name, weight = _clipped(label(strategy)), "bold" if strategy.startswith("sara") else "normal"
+    name, weight = formats.panel_name(label(strategy)), "bold" if strategy.startswith("sara") else "normal"
     axes.set_title(name, loc="left", color=colour, fontsize=9.5, fontweight=weight, pad=16)
     place = {"xy": (0, 1), "xycoords": "axes fraction", "textcoords": "offset points"}
     axes.annotate(under, **place, xytext=(0, 5), color=scheme.quiet, fontsize=8)
@@ -183,7 +181,7 @@ def _title(axes: Axes, comparison: Comparison, strategy: str, under: str, scheme
 def _named(comparison: Comparison, curves: Sequence[Curve], scheme: Scheme) -> list[NamedLine]:
     return [
         NamedLine(
-            _clipped(label(curve.strategy)),
+            formats.panel_name(label(curve.strategy)),
             curve.spent,
             [100 * score.value for score in curve.scores],
             scheme.strategy(curve.strategy, comparison.strategies()),
@@ -191,9 +189,3 @@ def _named(comparison: Comparison, curves: Sequence[Curve], scheme: Scheme) -> l
         )
         for curve in curves
     ]
-
-
-def _clipped(name: str) -> str:
-    """A name from outside: short enough for a panel, and no formula for matplotlib to parse."""
-    short = name if len(name) <= 18 else name[:17] + "…"
-    return short.replace("$", r"\$")

@@ -11,7 +11,8 @@ from PIL import Image
 
 from sara.reporting import figures
 from sara.reporting.comparison import Comparison
-from sara.reporting.style import Scheme, fonts
+from sara.reporting.curriculum import draw_curricula, read_curricula
+from sara.reporting.style import DPI, Scheme, fonts
 
 _FATES = {
     "effective": "in a trained group whose rewards differ, the only ones that teach",
@@ -44,8 +45,7 @@ def png(plate: Plate, comparison: Comparison, scheme: Scheme) -> bytes:
         FigureCanvasAgg(figure).print_png(raw)
     out = io.BytesIO()
     with Image.open(raw) as image:
-        dots_per_inch = (figures.DPI, figures.DPI)
-        image.convert("RGB").quantize(256).save(out, "PNG", optimize=True, dpi=dots_per_inch)
+        image.convert("RGB").quantize(256).save(out, "PNG", optimize=True, dpi=(DPI, DPI))
     return out.getvalue()
 
 
@@ -75,4 +75,5 @@ PLATES = (
     Plate("accuracy", "Accuracy for what it cost", figures.accuracy, _read_accuracy),
     Plate("fates", "What became of every rollout", figures.fates, _read_fates),
     Plate("effective-share", "How much of each batch teaches", figures.effective_share, _read_effective_share),
+    Plate("curriculum", "How hard the trained groups were", draw_curricula, read_curricula),
 )

@@ -10,13 +10,15 @@ from matplotlib import font_manager
 from matplotlib.axes import Axes
 
 _FAMILIES = ("Inter", "Helvetica Neue", "Helvetica", "Arial", "Liberation Sans", "DejaVu Sans")
+DPI = 200  # twice the 100 dots an inch that a page shows
+WIDTH_IN = 9.6
 _SPARE = ("#999933", "#882255", "#44AA99", "#AA4499", "#117733", "#661100")
 
 
 @dataclass(frozen=True)
 class Scheme:
     """Colours of one scheme: `paper` behind, `ink` for text, `quiet` for axes, `faint` for grids,
-    `trace` for lines in the background."""
+    `trace` for lines in the background, `levels` for how hard a group is and `on_levels` for text on them."""
 
     name: str
     paper: str
@@ -26,6 +28,8 @@ class Scheme:
     trace: str
     strategies: dict[str, str]
     fates: dict[str, str]
+    levels: dict[str, str]
+    on_levels: dict[str, str]
 
     def strategy(self, name: str, others: tuple[str, ...] = ()) -> str:
         """The strategy's colour; a strategy we do not know takes a spare one by its place in `others`."""
@@ -59,6 +63,8 @@ LIGHT = Scheme(
         "unfinished": "#c9c7c1",
         "missing": "#4b4a47",
     },
+    levels={"hard": "#2f4a6d", "medium": "#7d9cc0", "easy": "#d3dfec"},
+    on_levels={"hard": "#ffffff", "medium": "#1c1c1a", "easy": "#1c1c1a"},
 )
 DARK = Scheme(
     name="dark",
@@ -84,6 +90,8 @@ DARK = Scheme(
         "unfinished": "#5c5a55",
         "missing": "#d8d6cf",
     },
+    levels={"hard": "#9cc3ee", "medium": "#51779f", "easy": "#2a3c52"},
+    on_levels={"hard": "#161615", "medium": "#eceae4", "easy": "#eceae4"},
 )
 
 

@@ -21,6 +21,8 @@ _SHAPES = {
     "sara": (16, 28, 9, 1),
     "sara+dps": (16, 6, 3, 0),
 }
+# of the effective groups, how many are hard and medium; the rest is easy
+_LEVELS = {"uniform": (2, 2), "ds": (7, 6), "dps": (3, 6), "sara": (5, 7), "sara+dps": (5, 7)}
 _GAINS = {"uniform": 0.055, "ds": 0.112, "dps": 0.09, "sara": 0.109, "sara+dps": 0.118}
 
 
@@ -70,10 +72,26 @@ def _step(strategy: str, step: int, rng: np.random.Generator) -> dict[str, float
         "tokens/generated": sum(n * long[fate] for fate, n in spent.items()),
         "groups/trained": GROUPS,
         "effective_share": effective / GROUPS,
+        **_levels(strategy, effective),
         "rounds": {"uniform": 1, "dps": 1, "ds": 4}.get(strategy, 3),
         "loss": rng.normal(0, 0.01) if step != 11 else float("nan"),
         "grad_norm": rng.gamma(2, 0.2),
         "time/step_s": sum(spent.values()) * 0.05 + 4,
+    }
+
+
+def _levels(strategy: str, effective: int) -> dict[str, float]:
+    """A third of the saturated groups passes."""
+    hard, medium = _LEVELS[strategy]
+    easy, failed = effective - hard - medium, 2 * (GROUPS - effective) // 3
+    passed = GROUPS - effective - failed
+    return {
+        "trained/hard": hard + failed,
+        "trained/medium": medium,
+        "trained/easy": easy + passed,
+        "trained/all_fail": failed,
+        "trained/all_pass": passed,
+        "gradient_signal": 0.12 * hard + 0.24 * medium + 0.11 * easy,
     }
 
 
@@ -89,7 +107,12 @@ def _evaluation(strategy: str, step: int, rng: np.random.Generator) -> dict[str,
         "eval/pass_at_k_low": passed - 0.04,
         "eval/pass_at_k_high": passed + 0.04,
         "eval/tokens_mean": 350.0,
-    }
+    } | (_gain(accuracy) if step == STEPS else {})
+
+
+def _gain(accuracy: float) -> dict[str, float]:
+    gain = accuracy - BASE["eval/accuracy"]
+    return {"eval/gain": gain, "eval/gain_low": gain - 0.014, "eval/gain_high": gain + 0.015}
 
 
 PARAMS = {

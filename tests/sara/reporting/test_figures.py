@@ -65,7 +65,7 @@ def test_names_at_the_lines_do_not_cover_each_other(comparison):
 
 def test_there_is_no_figure_of_nothing():
     empty = Comparison("empty", (TrainingRun("sara", 0, {}), TrainingRun("ds", 0, {})))
-    assert [png(plate, empty, LIGHT) for plate in PLATES] == [b"", b"", b""]
+    assert [png(plate, empty, LIGHT) for plate in PLATES] == [b""] * len(PLATES)
 
 
 def test_strategies_keep_their_colour_whoever_else_is_compared():
@@ -76,5 +76,6 @@ def test_strategies_keep_their_colour_whoever_else_is_compared():
 
 
 def test_a_name_with_dollar_signs_is_drawn_as_it_is():
-    runs = [worked.run(name, 0, (8, 8), (9, 9), 0.4) for name in ("$x_$", "sara")]
+    counts = {f"trained__{level}": (1.0, 1.0) for level in ("hard", "medium", "easy")}
+    runs = [worked.with_metrics(worked.run(name, 0, (8, 8), (9, 9), 0.4), **counts) for name in ("$x_$", "sara")]
     assert all(png(plate, worked.comparison(*runs), LIGHT) for plate in PLATES)

@@ -36,6 +36,7 @@ def report(tmp_path_factory) -> _Page:
     path = write_report(synthetic.comparison(), tmp_path_factory.mktemp("report") / "out")
     assert sorted(p.name for p in path.parent.iterdir()) == [
         "accuracy.png",
+        "curriculum.png",
         "effective-share.png",
         "fates.png",
         "index.html",
@@ -44,7 +45,7 @@ def report(tmp_path_factory) -> _Page:
 
 
 def test_the_page_needs_nothing_but_itself(report):
-    assert len(report.references) == 6  # three figures, light and dark
+    assert len(report.references) == 8  # four figures, light and dark
     assert all(reference.startswith("data:image/png;base64,") for reference in report.references)
     assert not {"script", "link", "iframe"} & set(report.tags)
     assert "url(" not in report.text and "@import" not in report.text
