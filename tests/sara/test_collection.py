@@ -23,6 +23,7 @@ from sara.collection import Collection, StepCollection, collect
 from sara.engines.population import PopulationSource
 from sara.seeds import prompt_priorities
 from sara.selection import DPSSelector, Evidence, Selector, ShuffleSelector
+from sara.simulation.mixtures import POPULATIONS, RateMixture
 from sara.strategies import STRATEGIES, build_strategy
 
 FATES = ("effective", "abandoned", "audited", "saturated", "surplus", "unfinished", "missing")
@@ -391,6 +392,41 @@ def test_surplus_is_dropped_by_seed_and_not_by_order(allocator):
     assert sorted(in_order[0]) != sorted(in_order[1])
 
 
+@each_strategy
+@settings(max_examples=40, deadline=None)
+@given(
+    k=st.sampled_from([2, 4, 8]),
+    order=st.permutations(range(24)),
+    is_scarce=st.booleans(),
+    options=st.fixed_dictionaries(
+        {
+            "tau_low": st.sampled_from([0.3, 0.5, "auto"]),
+            "on_commit": st.sampled_from(["fill", "stop"]),
+            "audit_rate": st.sampled_from([0.0, 0.5]),
+        }
+    ),
+    missing_rate=st.sampled_from([0.0, 0.2]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_permuting_prompts_permutes_results(name, k, order, is_scarce, options, missing_rate, seed):
+    """24 prompts, all opened in the first round, in one order and in another: SARA opens twice its target of 12."""
+    options = {"probe": max(k // 2, 1), "increment": 1, **options} if "sara" in name else {}
+    allocators = [build_strategy(name, num_prompts=24, seed=0, k=k, allocator_options=options)[1] for _ in range(2)]
+    target = 12 if is_scarce and "sara" in name else 24
+    source = PopulationSource.from_beta(24, 0.4, 0.6, seed, missing_rate=missing_rate, tokens_wrong=20)
+    results = []
+    for allocator, prompts in zip(allocators, (range(24), order), strict=True):
+        selector = ListSelector(prompts)
+        collection = collect(1, selector, allocator, source, Limits(target=target), seed)
+        ledger = collection.ledger
+        columns = (ledger.prompts, ledger.n, ledger.s, ledger.tokens, ledger.fate, selector.evidence.p_eff)
+        rows = sorted(zip(*(column.tolist() for column in columns), strict=True))
+        results.append((rows, collection.trained.tolist(), collection.outcome, collection.metrics()))
+        assert len(ledger) == 24
+    assert results[0] == results[1]
+    assert str(allocators[0].state_dict()) == str(allocators[1].state_dict())
+
+
 def test_groups_still_to_be_filled_are_dropped_before_complete_ones():
     """Round 1 commits prompt 0 alone; in round 2 it is filled while all the prompts just probed commit too."""
     rewards = {0: "0101"} | {p: "0000" for p in range(1, 4)} | {p: "0101" for p in range(4, 10)}
@@ -586,8 +622,7 @@ def spend(allocator, source, budget, seed=0) -> Collection:
     [(0.5, 4, 4, 1, 1), (0.5, 1, 1, 1, 1), (0.3, 2, 1, 1, 1), (0.25, 2, 2, 0.3, 0.6), (0.7, 3, 1, 2, 1)],
 )
 def test_an_abandoned_prompt_would_have_been_effective_with_at_most_tau_low(tau_low, probe, increment, alpha0, beta0):
-    """Finish the abandoned groups with the very rollouts they would have seen. Under the prior the share that turns
-    out mixed is their mean p_eff, which is below tau_low."""
+    """Under the prior the share of the abandoned groups that turn out mixed is their mean p_eff, below tau_low."""
     source = PopulationSource.from_beta(60_000, alpha0, beta0, run_seed=2)
     allocator = SequentialAllocator(8, tau_low, probe, increment, alpha0, beta0)
     ledger = spend(allocator, source, budget=8 * 20_000).ledger
@@ -595,14 +630,42 @@ def test_an_abandoned_prompt_would_have_been_effective_with_at_most_tau_low(tau_
     assert rows.size > 500
     expected = prob_effective(ledger.n[rows], ledger.s[rows], 8, alpha0, beta0)
     assert (expected < tau_low).all()
+    share = share_mixed_once_finished(ledger, rows, source)
+    assert share == pytest.approx(expected.mean(), abs=4 * np.sqrt(0.25 / rows.size))
+    assert share <= tau_low + 4 * np.sqrt(0.25 / rows.size)
+
+
+def share_mixed_once_finished(ledger, rows, source) -> float:
+    """Share of the abandoned `rows` that are mixed at k = 8, with the very rollouts they would have been given."""
     ledger.fate[:] = Fate.UNFINISHED
     ledger.fate[rows] = Fate.OPEN
     remaining, slots = ledger.issue(FixedAllocator(8).outstanding(ledger))
     draws = Draws(ledger.prompts[remaining], slots, np.zeros_like(slots))
     ledger.record(remaining, source.draw(1, draws))
-    share = ledger.is_mixed[rows].mean()
-    assert share == pytest.approx(expected.mean(), abs=4 * np.sqrt(0.25 / rows.size))
-    assert share <= tau_low + 4 * np.sqrt(0.25 / rows.size)
+    return ledger.is_mixed[rows].mean()
+
+
+@pytest.mark.parametrize(
+    ("pool", "share"),
+    [
+        # Abandoned after 4 equal outcomes; the share is (c8 - c4) / (1 - c4), c4 and c8 as below.
+        (POPULATIONS["saturated"], 0.0932),
+        (POPULATIONS["hard"], 0.0788),
+        (POPULATIONS["easy"], 0.1270),
+        (POPULATIONS["uniform"], 4 / 9),
+        # The prior is wrong here: 4 failures are followed by a success with chance 1 - 0.8^4 = 0.59 > tau_low.
+        (RateMixture.of([{"rate": 0.2}]), 0.5920),
+    ],
+    ids=["saturated", "hard", "easy", "uniform", "all 0.2"],
+)
+def test_how_often_abandoning_is_wrong_in_a_pool_is_the_pool_s_own_chance(pool, share):
+    """At most tau_low in all pools that are no further from saturation than the prior; above it in one that is."""
+    source = PopulationSource(pool.sample(30_000, np.random.default_rng(0)), 0)
+    ledger = spend(SequentialAllocator(8, tau_low=0.5), source, budget=8 * 12_000).ledger
+    rows = np.flatnonzero(ledger.has_fate(Fate.ABANDONED_FAIL, Fate.ABANDONED_PASS) & (ledger.n < 8))
+    found = share_mixed_once_finished(ledger, rows, source)
+    assert found == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / rows.size))
+    assert (found <= 0.5) == (share <= 0.5)
 
 
 def test_expected_rollouts_are_below_k_and_savings_grow_with_k():
