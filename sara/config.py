@@ -177,7 +177,7 @@ class LearnerConfig(Section):
     updates_per_step: PositiveInt = Field(
         2, description="Optimizer updates made of each batch, over parts of its groups"
     )
-    micro_batch_tokens: PositiveInt = Field(16384, description="Padded tokens in one forward and backward pass")
+    micro_batch_tokens: PositiveInt = Field(4096, description="Padded tokens in one forward and backward pass")
 
 
 class TrainingConfig(Section):
@@ -243,6 +243,7 @@ class RunConfig(Section):
 class CompareConfig(RunConfig):
     """Several strategies and seeds on the same model and problems."""
 
+    name: str = Field("comparison", min_length=1, description="Name of the comparison and of its folder")
     strategies: Annotated[tuple[StrategyName, ...], BeforeValidator(_one_or_more)] = Field(
         ("uniform", "ds", "dps", "sara", "sara+dps"), min_length=1, description="Strategies to compare"
     )

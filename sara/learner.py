@@ -29,8 +29,29 @@ class TrainingExample:
     advantage: float
 
     @property
+    def response_tokens(self) -> int:
+        return len(self.rollout.completion.token_ids)
+
+    @property
     def total_tokens(self) -> int:
-        return len(self.rollout.prompt_ids) + len(self.rollout.completion.token_ids)
+        return len(self.rollout.prompt_ids) + self.response_tokens
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The rollouts of one optimizer update.
+
+    examples      those whose advantage is not 0; the others have no gradient and are not computed
+    token_count   response tokens of all of them, which the loss is a mean over
+    """
+
+    examples: list[TrainingExample]
+    token_count: int
+
+    @classmethod
+    def of(cls, examples: Sequence[TrainingExample]) -> Batch:
+        """A batch of all these rollouts."""
+        return cls([e for e in examples if e.advantage], sum(e.response_tokens for e in examples))
 
 
 class Learner:
@@ -70,8 +91,9 @@ class Learner:
         if not effective:
             return counts
         self.model.eval()  # no dropout: the policy that is trained is the one that was sampled from
-        old = self._old_logprobs(examples)
-        updates = [self._update_once([examples[i] for i in part], [old[i] for i in part]) for part in effective]
+        batches = [Batch.of([examples[i] for i in part]) for part in effective]
+        old_logprobs = [self._logprobs_before(batch) for batch in batches[1:]]  # of the first one the ratio is 1
+        updates = [self._update_once(batch, old) for batch, old in zip(batches, [None, *old_logprobs], strict=True)]
         self.schedule.step()
         return {name: float(np.mean([update[name] for update in updates])) for name in updates[0]} | counts
 
@@ -86,41 +108,41 @@ class Learner:
     def _warmup(self, step: int) -> float:
         return min(1.0, (step + 1) / (self.config.warmup_steps + 1))
 
-    def _old_logprobs(self, examples: Sequence[TrainingExample]) -> list[Tensor | None]:
-        """Log-probabilities before the first update, each (T,); None where a batch is used once and the ratio is 1."""
-        if self.config.updates_per_step == 1:
-            return [None] * len(examples)
-        old: list[Tensor | None] = [None] * len(examples)
-        with torch.no_grad():
-            for part in _micro_batches(examples, self.config.micro_batch_tokens):
-                logprobs, _ = self._policy_logprobs([examples[i] for i in part])
-                lengths = [len(examples[i].rollout.completion.token_ids) for i in part]
-                for i, piece in zip(part, logprobs.split(lengths), strict=True):
-                    old[i] = piece
+    @torch.no_grad()
+    def _logprobs_before(self, batch: Batch) -> list[Tensor]:
+        """Log-probabilities of each of its rollouts under the present weights, each (T,)."""
+        old: list[Tensor] = [torch.empty(0)] * len(batch.examples)
+        for part in _micro_batches(batch.examples, self.config.micro_batch_tokens):
+            logprobs, _ = self._policy_logprobs([batch.examples[i] for i in part])
+            lengths = [batch.examples[i].response_tokens for i in part]
+            for i, piece in zip(part, logprobs.split(lengths), strict=True):
+                old[i] = piece
         return old
 
-    def _update_once(self, examples: list[TrainingExample], old: list[Tensor | None]) -> dict[str, float]:
-        token_count = sum(len(example.rollout.completion.token_ids) for example in examples)
+    def _update_once(self, batch: Batch, old: list[Tensor] | None) -> dict[str, float]:
         sums = dict.fromkeys(("loss", "clip_fraction", "entropy", "kl_behavior"), 0.0)
         self.optimizer.zero_grad(set_to_none=True)
-        for part in _micro_batches(examples, self.config.micro_batch_tokens):
-            batch_sums = self._accumulate([examples[i] for i in part], [old[i] for i in part], token_count)
-            sums = {name: sums[name] + batch_sums[name] for name in sums}
+        for part in _micro_batches(batch.examples, self.config.micro_batch_tokens):
+            part_old = None if old is None else torch.cat([old[i] for i in part])
+            part_sums = self._accumulate([batch.examples[i] for i in part], part_old, batch.token_count)
+            sums = {name: sums[name] + part_sums[name] for name in sums}
         grad_norm = torch.nn.utils.clip_grad_norm_(
             self.model.parameters(), self.config.max_grad_norm, error_if_nonfinite=True
         )
         self.optimizer.step()
-        return {name: value / token_count for name, value in sums.items()} | {"grad_norm": float(grad_norm)}
+        computed = sum(example.response_tokens for example in batch.examples)
+        means = {name: value / computed for name, value in sums.items()}
+        return means | {"loss": sums["loss"] / batch.token_count, "grad_norm": float(grad_norm)}
 
-    def _accumulate(self, examples: list[TrainingExample], old: list[Tensor | None], token_count: int) -> dict:
-        """Add a micro-batch's gradient; returns sums over its tokens."""
+    def _accumulate(self, examples: list[TrainingExample], old: Tensor | None, token_count: int) -> dict[str, float]:
+        """Add a micro-batch's gradient; returns sums over its tokens. `old` (T,) is None where the ratio is 1."""
         policy_logprobs, entropy = self._policy_logprobs(examples)  # (T,), (T,)
-        lengths = torch.tensor([len(example.rollout.completion.token_ids) for example in examples])
+        lengths = torch.tensor([example.response_tokens for example in examples])
         advantages = torch.tensor([example.advantage for example in examples], dtype=torch.float32)
         advantages = advantages.repeat_interleave(lengths).to(policy_logprobs.device)  # (T,)
         behavior = np.concatenate([example.rollout.completion.behavior_logprobs for example in examples])
         behavior_logprobs = torch.from_numpy(behavior).to(policy_logprobs.device)  # (T,)
-        old_logprobs = policy_logprobs.detach() if old[0] is None else torch.cat(old)
+        old_logprobs = policy_logprobs.detach() if old is None else old
         losses, is_clipped = clipped_policy_loss(policy_logprobs, old_logprobs, advantages, self.clipping)
         (losses.sum() / token_count).backward()
         return {

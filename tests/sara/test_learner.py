@@ -48,7 +48,9 @@ def sampled_examples(model, per_prompt: int = 3, max_new_tokens: int = 20) -> li
 
 def make_learner(model, temperature: float = TEMPERATURE, **settings) -> Learner:
     return Learner(
-        model, LearnerConfig(**({"learning_rate": 1e-3, "max_grad_norm": UNCLIPPED} | settings)), temperature
+        model,
+        LearnerConfig(**({"learning_rate": 1e-3, "max_grad_norm": UNCLIPPED, "updates_per_step": 1} | settings)),
+        temperature,
     )
 
 
