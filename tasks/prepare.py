@@ -13,6 +13,7 @@ from sara.datasets import Problem, content_hash, load_split, write_problems
 from sara.models import load_reader
 from sara.prompts import encode_prompts
 from tasks.retries import is_worth_a_retry
+from tasks.tracking import connect
 
 
 class PreparedSplit(BaseModel):
@@ -43,7 +44,7 @@ def prepare_data(config: RunConfig, folder: Path, is_training: bool = True) -> P
     """Write `train.jsonl`, unless nothing is trained, and `heldout.jsonl` into the folder.
 
     Raises ValueError, before anything is written, if the data cannot be used: a faulty file, fewer problems
-    than a step wants groups, a prompt that the model cannot take.
+    than a step wants groups, a prompt that the model cannot take. And TrackingError if MLflow cannot be reached.
     """
     reader = load_reader(config.model)
     sides = {split: load_split(config.data, split) for split in (("train", "heldout") if is_training else ("heldout",))}
@@ -54,6 +55,7 @@ def prepare_data(config: RunConfig, folder: Path, is_training: bool = True) -> P
             f"allocation.groups_per_step = {config.allocation.groups_per_step}; "
             f"expected at most {len(sides['train'])}, the number of training problems"
         )
+    connect(config.tracking.uri, config.tracking.experiment)  # nothing is written where nothing can be recorded
     written = {split: _write(problems, folder / f"{split}.jsonl") for split, problems in sides.items()}
     return PreparedData(train=written.get("train"), heldout=written["heldout"])
 
