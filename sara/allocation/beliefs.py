@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaln
 
 
 def prob_effective(
@@ -23,9 +22,9 @@ def prob_effective(
 
     1 for a mixed prefix; 1 - B(a, b+k) / B(a, b+n) for all-fail, 1 - B(a+k, b) / B(a+n, b) for all-pass, and
     1 - [B(a+k, b) + B(a, b+k)] / B(a, b) with nothing seen, where B is the Beta function. With the uniform
-    prior that is (k-n)/(k+1) for a saturated prefix and (k-1)/(k+1) with nothing seen. Exact to about 1e-13
-    when k and the prior are scalars; arrays of them go through `betaln`, whose differences lose digits as the
-    prior grows.
+    prior that is (k-n)/(k+1) for a saturated prefix and (k-1)/(k+1) with nothing seen. Exact to 1e-12 (absolute)
+    up to k = 1,024 for any prior, arrays of k and of priors included: `saturated_tables` are computed once for
+    each distinct (k, alpha0, beta0).
 
     Raises ValueError on anything outside these ranges.
     """
@@ -37,7 +36,8 @@ def prob_effective(
     if k.ndim == alpha0.ndim == beta0.ndim == 0:
         if_fail, if_pass = (table[n] for table in saturated_tables(int(k), float(alpha0), float(beta0)))
     else:
-        if_fail, if_pass = _saturated_by_betaln(n, k, alpha0, beta0)
+        n, s, k, alpha0, beta0 = np.broadcast_arrays(n, s, k, alpha0, beta0)
+        if_fail, if_pass = _look_up_saturated(n, k, alpha0, beta0)
     return np.where((s > 0) & (s < n), 1.0, np.where(s == 0, if_fail, if_pass))[()]
 
 
@@ -59,17 +59,27 @@ def saturated_tables(k: int, alpha0: float, beta0: float) -> tuple[NDArray[np.fl
 
 def _log_stays_saturated(k: int, turns: float, stays: float) -> NDArray[np.float64]:
     """log P(rollouts n+1..k all repeat the n equal outcomes seen), for n = 0..k."""
-    log_repeats = np.log1p(-turns / (turns + stays + np.arange(k)))  # (k,)
+    repeats = stays + np.arange(k)  # (k,)
+    chances_to_turn = turns / (turns + repeats)
+    log_repeats = np.log1p(-np.minimum(chances_to_turn, 0.5))
+    is_likely = chances_to_turn > 0.5  # near 1 the digits are in the chance to repeat, which may be below 1e-16
+    log_repeats[is_likely] = np.log(repeats[is_likely]) - np.log(turns + repeats[is_likely])
     return np.append(np.cumsum(log_repeats[::-1])[::-1], 0.0)  # (k+1,)
 
 
-def _saturated_by_betaln(
-    n: NDArray[np.int64], k: NDArray[np.int64], a: NDArray[np.float64], b: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    stays_fail = betaln(a, b + k) - betaln(a, b + n)
-    stays_pass = betaln(a + k, b) - betaln(a + n, b)
-    nothing_seen = np.maximum(-np.expm1(stays_fail) - np.exp(stays_pass), 0.0)
-    return tuple(np.where(n == 0, nothing_seen, -np.expm1(stays)) for stays in (stays_fail, stays_pass))
+def _look_up_saturated(
+    n: NDArray[np.int64], k: NDArray[np.int64], alpha0: NDArray[np.float64], beta0: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """(2, *shape): p_eff after n failures and after n successes; all four arrays have the same shape."""
+    settings, index = np.unique(np.stack([k, alpha0, beta0], axis=-1).reshape(-1, 3), axis=0, return_inverse=True)
+    index, seen = index.ravel(), n.ravel()
+    found = np.empty((2, n.size))
+    order = np.argsort(index, kind="stable")
+    bounds = np.searchsorted(index[order], np.arange(len(settings) + 1))
+    for (size, alpha, beta), start, end in zip(settings, bounds[:-1], bounds[1:], strict=True):
+        rows = order[start:end]
+        found[:, rows] = np.stack(saturated_tables(int(size), float(alpha), float(beta)))[:, seen[rows]]
+    return found.reshape(2, *n.shape)
 
 
 def _whole(name: str, values: ArrayLike) -> NDArray[np.int64]:

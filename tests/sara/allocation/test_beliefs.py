@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import product
 from math import prod
 
@@ -135,7 +136,31 @@ def test_arrays_of_priors_and_sizes_agree_with_scalars():
     s = np.where(rng.random(300) < 0.5, 0, n)
     alpha0, beta0 = np.exp(rng.uniform(-6, 6, (2, 300)))
     one_by_one = [prob_effective(*row) for row in zip(n, s, k, alpha0, beta0, strict=True)]
-    np.testing.assert_allclose(prob_effective(n, s, k, alpha0, beta0), one_by_one, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(prob_effective(n, s, k, alpha0, beta0), one_by_one, rtol=0, atol=0)
+
+
+def test_arrays_of_huge_priors_and_sizes_are_the_beta_binomial_sum():
+    """Where logs of Beta functions are near 1e13 and their differences worth nothing, and where k is 1,024."""
+    cases = [(32, 0, 64, (10**8, 10**12, 1)), (32, 32, 64, (10**12, 10**8, 1)), (0, 0, 64, (10**8, 10**12, 1))]
+    cases += [(n, s, 1024, prior) for prior in PRIORS for n, s in ((0, 0), (1, 0), (512, 512), (1023, 0))]
+    expected = [exact_prob_effective(*case) for case in cases]
+    n, s, k = np.array([case[:3] for case in cases]).T
+    alpha0, beta0 = np.array([(a / unit, b / unit) for *_, (a, b, unit) in cases]).T
+    chances = prob_effective(n, s, k, alpha0, beta0)
+    assert chances[0] == pytest.approx(0.0032, abs=1e-4)
+    np.testing.assert_allclose(chances, expected, rtol=0, atol=1e-12)
+    assert ((chances >= 0) & (chances <= 1)).all()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("alpha0", "beta0"), [(1e12, 1e-8), (1e-8, 1e12), (1e-300, 1e300), (1e-12, 1e-12)])
+def test_an_extreme_prior_neither_warns_nor_leaves_the_range(alpha0, beta0):
+    """With nothing seen of k = 2, p_eff = 2ab / ((a + b)(a + b + 1))."""
+    a, b = Fraction(alpha0), Fraction(beta0)
+    expected = float(2 * a * b / ((a + b) * (a + b + 1)))
+    for chance in (prob_effective(0, 0, 2, alpha0, beta0), prob_effective(0, 0, [2], alpha0, beta0)[0]):
+        assert chance == pytest.approx(expected, rel=0, abs=1e-12)
+        assert 0 <= chance <= 1
 
 
 def test_prob_effective_broadcasts():
