@@ -6,6 +6,7 @@ Owns the options and what is printed and written. numpy, pyarrow and matplotlib 
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -58,6 +59,7 @@ def replay(
     probes = _numbers("--probe", probe, int) or None
     ks = _numbers("--k", k, int)
     alpha0, beta0 = _pair("--prior", prior)
+    _require_finite("--threshold", threshold)
     size = sum(path.stat().st_size for path in find_logs(files))
     open_folder(out)
     with progress("reading") as on_progress:
@@ -102,6 +104,11 @@ def _numbers(option: str, text: str | None, kind: Callable[[str], float]) -> tup
     except ValueError:
         what = "whole numbers" if kind is int else "numbers"
         raise ValueError(f"{option} {text!r}; expected {what} separated by commas") from None
+
+
+def _require_finite(option: str, number: float | None) -> None:
+    if number is not None and not math.isfinite(number):
+        raise ValueError(f"{option} {number}; expected a finite number")
 
 
 def _pair(option: str, text: str) -> tuple[float, float]:

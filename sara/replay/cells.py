@@ -86,9 +86,11 @@ def to_binary(
         return (rewards >= threshold).astype(np.int8)
     if not ((rewards == 0) | (rewards == 1)).all():
         values = np.unique(rewards)
-        shown = ", ".join(f"{value:g}" for value in values[:6]) + (", ..." if values.size > 6 else "")
+        shown = ", ".join(_exactly(value) for value in values[:6]) + (", ..." if values.size > 6 else "")
         middle = (values[0] + values[-1]) / 2
         example = f"{middle:g}" if np.isfinite(middle) else "0.5"
+        if not values[0] < float(example) <= values[-1]:
+            example = _exactly(middle) if np.isfinite(middle) else example
         raise ValueError(
             f"{where}: column {column!r} holds {shown}; expected 0 and 1; --threshold {example} would count rewards "
             f"of at least {example} as right{hint}"
@@ -117,6 +119,11 @@ def _characters(value: Any) -> int:
     if isinstance(value, dict):
         return _characters(value.get("content") or "")
     return sum(map(_characters, value)) if isinstance(value, (list, tuple)) else len(str(value))
+
+
+def _exactly(number: float) -> str:
+    """The shortest text that reads back as the number: 0 and 0.5, but also 0.9999999999."""
+    return repr(float(number)).removesuffix(".0")
 
 
 def _shown(value: Any) -> str:

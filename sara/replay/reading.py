@@ -58,7 +58,13 @@ def read_log(
         raise ValueError(f"{', '.join(map(str, files[:3]))}: no rows")
     collector.skipped.broken_lines, collector.skipped.first_broken = broken.count, broken.first
     rows, unit = collector.finish()
-    return build_log(rows, unit, collector.skipped, layouts=tuple(sorted(collector.layouts)), files=tuple(files))
+    log = build_log(rows, unit, collector.skipped, layouts=tuple(sorted(collector.layouts)), files=tuple(files))
+    if log.num_spanning == log.num_groups:
+        raise ValueError(
+            f"{_named(files)}: every group has rollouts in several of these files, as if one run were given twice; "
+            "expected one run (shards of one run can be joined into one file)"
+        )
+    return log
 
 
 class _Collector:
@@ -148,6 +154,10 @@ class _Collector:
         if len(met) > 1:
             (first, there), (second, here) = met.items()
             raise ValueError(f"{here}: {what} {second}, but {first} in {there}; expected one kind throughout")
+
+
+def _named(files: Sequence[Path]) -> str:
+    return ", ".join(map(str, files[:3])) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
 
 
 def _rewards(values: Any, column: str, where: Where) -> NDArray[np.float64]:

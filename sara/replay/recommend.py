@@ -78,7 +78,7 @@ def about_auto(as_logged: Mapping[str, Driven], unit: str | None, max_lost: floa
 
 def warnings(log: GroupLog, grid: GridResult) -> list[str]:
     """What about this log makes its figures doubtful."""
-    base, found = grid.baselines[0], []
+    base, found = grid.baselines[0], spanning(log)
     if base.effective_share.value > 0.99 and base.groups >= 20:
         found.append(
             "Hardly any group is saturated. A log that is written after groups were filtered (dynamic sampling, DAPO) "
@@ -90,14 +90,19 @@ def warnings(log: GroupLog, grid: GridResult) -> list[str]:
             f"{short} of {log.num_groups} groups have fewer than {base.k} rollouts and are left out. If your trainer "
             "stops groups early, those that are left are not a fair picture."
         )
-    if log.num_spanning:
-        found.append(
-            f"{log.num_spanning} groups have rollouts in several files, as the shards of a run have. Replay one run "
-            "at a time: the same step and prompt in two runs would be taken for one group."
-        )
     if log.num_prompts < 100:
         found.append(f"The log is small ({log.num_prompts} different prompts): the intervals are rough.")
     return found
+
+
+def spanning(log: GroupLog) -> list[str]:
+    """The warning that says first of all what the figures may be of: two runs taken for one."""
+    if not log.num_spanning:
+        return []
+    return [
+        f"{log.num_spanning} of {log.num_groups} groups have rollouts in several files, as the shards of a run have. "
+        "Replay one run at a time: the same step and prompt in two runs would be taken for one group."
+    ]
 
 
 def notes(log: GroupLog) -> list[str]:

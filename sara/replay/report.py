@@ -16,7 +16,7 @@ from rich.table import Table
 
 from sara.replay.drive import Driven
 from sara.replay.grouplog import GroupLog
-from sara.replay.recommend import CANNOT_TELL, Recommendation, notes, warnings
+from sara.replay.recommend import CANNOT_TELL, Recommendation, notes, spanning, warnings
 from sara.replay.results import Baseline, GridResult, SettingResult, undominated
 from sara.replay.sums import Interval
 from sara.reporting.formats import NOTHING, count, rounds
@@ -74,6 +74,8 @@ def as_text(replay: Replay, *, is_terminal: bool = False) -> str:
     """At most 100 columns wide; colours and bold only for a terminal."""
     out = io.StringIO()
     console = Console(file=out, width=TEXT_WIDTH, force_terminal=is_terminal, legacy_windows=False, highlight=False)
+    for warning in spanning(replay.log):
+        console.print(f"Careful: {warning}\n", markup=False)
     _print_log(console, replay.log)
     for baseline in replay.grid.baselines:
         of_k = [result for result in replay.grid.settings if result.setting.k == baseline.k]
@@ -83,8 +85,10 @@ def as_text(replay: Replay, *, is_terminal: bool = False) -> str:
     chosen = replay.recommendation.chosen
     console.print(f"\nRecommended: {chosen.setting.overrides() if chosen else 'ds'}", style="bold", markup=False)
     console.print(replay.recommendation.reason, markup=False)
+    at_head = spanning(replay.log)
     for warning in warnings(replay.log, replay.grid):
-        console.print(f"\nCareful: {warning}", markup=False)
+        if warning not in at_head:
+            console.print(f"\nCareful: {warning}", markup=False)
     console.print("\nWhat a replay cannot tell:")
     for sentence in CANNOT_TELL:
         console.print(f"- {sentence}", markup=False)

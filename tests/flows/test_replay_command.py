@@ -83,10 +83,14 @@ def test_every_option_reaches_the_replay(run_cli):
         (["example.jsonl", "--prior", "1"], "--prior '1'; expected two numbers"),
         (["example.jsonl", "--on-commit", "fil"], "on_commit = 'fil'"),
         (["example.jsonl", "--out", "example.jsonl"], "--out example.jsonl"),
+        (["example.jsonl", "--threshold", "nan"], "--threshold nan; expected a finite number"),
+        (["example.jsonl", "--threshold", "-inf"], "--threshold -inf; expected a finite number"),
+        (["example.jsonl", "copy.jsonl"], "example.jsonl, copy.jsonl: every group has rollouts in several of these"),
         (["example.jsonl", "--threshold", "2"], "none of the 120 groups of the log is effective"),
     ],
 )
-def test_a_mistake_is_one_line_on_stderr(run_cli, arguments, line):
+def test_a_mistake_is_one_line_on_stderr(run_cli, tmp_path, arguments, line):
+    (tmp_path / "copy.jsonl").write_bytes((tmp_path / "example.jsonl").read_bytes())
     code, out, err = run_cli(*arguments)
     assert (code, out) == (2, "") and err.startswith("sara: ") and line in err
     assert err.count("\n") == 1

@@ -207,18 +207,29 @@ def test_a_threshold_counts_rewards_of_at_least_itself_as_right(tmp_path, write_
 
 
 def test_progress_adds_up_to_the_size_of_the_files(tmp_path, write_jsonl):
-    rows = rows_of({"a": [0, 1] * 500})
-    jsonl, parquet = write_jsonl(tmp_path / "a.jsonl", rows), tmp_path / "b.parquet"
-    pq.write_table(pa.Table.from_pylist(rows), parquet)
+    jsonl, parquet = write_jsonl(tmp_path / "a.jsonl", rows_of({"a": [0, 1] * 500})), tmp_path / "b.parquet"
+    pq.write_table(pa.Table.from_pylist(rows_of({"a": [0, 1] * 500}, step=1)), parquet)
     counts: list[int] = []
     read_log([jsonl, parquet], {}, chunk_rows=100, on_bytes=counts.append)
     assert sum(counts) == jsonl.stat().st_size + parquet.stat().st_size and len(counts) > 10
 
 
 def test_rollouts_of_a_group_in_several_files_are_joined_and_counted(tmp_path, write_jsonl):
-    shards = [write_jsonl(tmp_path / f"rank{i}.jsonl", rows_of({"a": [i, i], "b": [0] * (1 + i)})) for i in (0, 1)]
+    shards = [
+        write_jsonl(tmp_path / f"rank{i}.jsonl", rows_of({"a": [i, i], "b": [0] * (1 + i), f"only {i}": [0, 1]}))
+        for i in (0, 1)
+    ]
     log = read_log([*shards, shards[0]])  # a file that is named twice is read once
-    assert (log.num_groups, log.num_spanning, log.sizes.tolist()) == (2, 2, [4, 3])
+    assert (log.num_groups, log.num_spanning, log.sizes.tolist()) == (4, 2, [4, 3, 2, 2])
+
+
+def test_a_run_that_is_given_under_two_names_is_refused_with_both(tmp_path, write_jsonl):
+    rows = rows_of({"a": [0, 1], "b": [0, 0]})
+    good, copy = (write_jsonl(tmp_path / name, rows) for name in ("good.jsonl", "copy.jsonl"))
+    assert read_log([good]).sizes.tolist() == [2, 2]
+    with pytest.raises(ValueError, match=r"good\.jsonl, .*copy\.jsonl: every group has rollouts in several") as caught:
+        read_log([good, copy])
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -228,6 +239,16 @@ def test_rollouts_of_a_group_in_several_files_are_joined_and_counted(tmp_path, w
         ([{"prompt": "a", "reward": r} for r in (0, 0.5, 1)], {}, r"holds 0, 0.5, 1; .* --threshold 0.5"),
         ([{"prompt": "a", "reward": i} for i in range(9)], {}, r"holds 0, 1, 2, 3, 4, 5, \.\.\.;"),
         ([{"prompt": "a", "reward": float("inf")}], {}, r"holds inf; .*--threshold 0.5"),
+        (
+            [{"prompt": "a", "reward": r} for r in (0, 0.9999999999)],
+            {},
+            r"holds 0, 0\.9999999999; expected 0 and 1; --threshold 0\.5 ",
+        ),
+        (
+            [{"prompt": "a", "reward": r} for r in (1, 1.0000000001)],
+            {},
+            r"holds 1, 1\.0000000001; .* --threshold 1\.00000000005 ",
+        ),
         ([{"prompt": "a", "reward": "right"}], {}, r"row 1: column 'reward' holds 'right'; expected a number"),
         ([{"prompt": "a", "reward": 1}, {"prompt": "a", "reward": [1]}], {}, r"row 2: column 'reward' holds \[1\]"),
         ([{"prompt": "a", "reward": 1}, {"prompt": 3, "reward": 1}], {}, r"prompts are number, but text in .*row 1"),

@@ -46,6 +46,18 @@ def test_text_and_json_say_the_same(found):
         assert f"{driven['rollouts']:,}" in text and f"{driven['surplus']:,}" in text
 
 
+def test_a_doubt_about_what_was_read_comes_first(tmp_path):
+    path, more = tmp_path / "example.jsonl", tmp_path / "more.jsonl"
+    write_example_log(path, prompts=120, steps=8, groups=15)
+    lines = path.read_text().splitlines(keepends=True)
+    more.write_text("".join(lines[:8]))  # the first group once again
+    replay = replay_log(read_log([path, more]), Grid((8,)), is_driven=False, resamples=0)
+    text = " ".join(as_text(replay).split())
+    warning = "1 of 120 groups have rollouts in several files"
+    assert text.startswith(f"Careful: {warning}") and text.count(warning) == 1
+    assert any(said.startswith(warning) for said in as_json(replay)["warnings"])
+
+
 def test_the_driven_strategies_are_the_baselines_the_recommendation_and_auto(found):
     assert list(found.as_logged) == ["uniform", "ds", "sara", "sara, auto"]
     uniform, ds, sara, _ = found.as_logged.values()
