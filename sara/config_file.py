@@ -34,7 +34,7 @@ def load_config(kind: type[Config], path: Path | None = None, overrides: Sequenc
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(_one_line(error, kind, str(path or "configuration"), origins)) from None
+        raise ConfigError(_one_line(error, kind, str(path or "configuration"), origins, values)) from None
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -67,18 +67,46 @@ def _set(values: dict[str, Any], keys: list[str], value: Any, override: str) -> 
     values[keys[-1]] = value
 
 
-def _one_line(error: ValidationError, kind: type[BaseModel], source: str, origins: dict[str, str]) -> str:
-    first, *others = error.errors()
+def _one_line(
+    error: ValidationError, kind: type[BaseModel], source: str, origins: dict[str, str], values: dict[str, Any]
+) -> str:
+    first, others = error.errors()[0], _count_mistakes(error, values) - 1
     location = [str(part) for part in first["loc"]]
     dotted = ".".join(location)
     where = next((origin for key, origin in origins.items() if _is_related(dotted, key)), source)
-    more = f" (and {len(others)} more)" if others else ""
+    more = f" (and {others} more)" if others else ""
     if first["type"] == "extra_forbidden":
         return f"{where}: unknown key {dotted}; {_nearest(location, kind)}{more}"
     reason = first["msg"].removeprefix("Value error, ")
     if first["type"] == "value_error" and not reason.startswith("expected"):
         return f"{where}: {reason}{more}"
     return f"{where}: {dotted} = {_shown(first['input'])}; {_expectation(first, reason, kind)}{more}"
+
+
+def _count_mistakes(error: ValidationError, values: dict[str, Any]) -> int:
+    """Places in the configuration that are wrong.
+
+    Of one mistake pydantic may list each branch of a union, and for an item of a list the list as well.
+    """
+    places = {_place(found, values) for found in error.errors()}
+    return sum(not any(other != place and other[: len(place)] == place for other in places) for place in places)
+
+
+def _place(found: Any, values: Any) -> tuple[int | str, ...]:
+    """The part of an error's location that the configuration holds; what is missing is a place of its own."""
+    location = tuple(found["loc"])
+    if found["type"] == "missing":
+        return location
+    for depth, part in enumerate(location):
+        is_there = part in values if isinstance(values, dict) else part in range(len(values) if _is_list(values) else 0)
+        if not is_there:
+            return location[:depth]
+        values = values[part]
+    return location
+
+
+def _is_list(values: Any) -> bool:
+    return isinstance(values, (list, tuple))
 
 
 def _is_related(dotted: str, override: str) -> bool:

@@ -8,6 +8,7 @@ import pytest
 
 from sara.config import CompareConfig, RunConfig
 from sara.config_file import ConfigError, load_config
+from sara.simulation.config import SimulateConfig
 
 CONFIGS = [
     path for path in sorted((Path(__file__).parents[2] / "configs").glob("*.toml")) if path.stem != "simulate"
@@ -60,6 +61,23 @@ def test_a_mistake_is_one_line_that_says_where_what_and_what_is_allowed(override
         load_config(RunConfig, None, ["data.train_size=512", override])
     assert line in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "more"),
+    [
+        (["strategies=sarra"], ""),  # pydantic finds the item, and then a list that is too short
+        (["strategies=sarra,sara"], ""),
+        (["strategies=sarra,dss"], " (and 1 more)"),
+        (["strategies=sarra", "steps=0"], " (and 1 more)"),
+        (["steps=0", "stepz=0", "allocation.k=1", "allocation.tau_low=2"], " (and 3 more)"),
+    ],
+)
+def test_a_line_counts_the_further_mistakes_and_not_what_is_said_of_the_same_one_twice(overrides, more):
+    with pytest.raises(ConfigError) as caught:
+        load_config(SimulateConfig, None, overrides)
+    message = str(caught.value)
+    assert message.endswith(more) if more else "more)" not in message
 
 
 @pytest.mark.parametrize(
