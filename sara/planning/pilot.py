@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import binomtest
 
+from sara.simulation.exact import ds_costs
 from sara.simulation.mixtures import RateMixture
 
 _GRID = np.sin(np.pi * np.arange(129) / 256) ** 2  # (G,) rates, dense near 0 and 1, both included
@@ -42,6 +44,23 @@ def refit_rates(counts: Counts, num_refits: int, rng: np.random.Generator) -> li
     start = (_fit(likelihoods, counts.prompts, _EVEN, _MAX_STEPS) + 0.01 * _EVEN) / 1.01
     fits = (_fit(likelihoods, drawn.astype(float), start, _REFIT_STEPS) for drawn in draws)
     return [RateMixture.from_histogram(_GRID, weights) for weights in fits]
+
+
+def mixed_share_interval(counts: Counts, k: int, num_refits: int, rng: np.random.Generator) -> tuple[float, float]:
+    """95% interval of the share of groups of k that are mixed: the bootstrap's.
+
+    Where no group of the pilot is mixed, or every one is, all its resamples are alike, and the interval is widened to
+    the exact one of the pilot's own groups (Clopper and Pearson 1934): 0 of 100 leaves up to 3.6% open.
+    """
+    fits = [float(ds_costs(fit, k).effective) for fit in refit_rates(counts, num_refits, rng)]
+    low, high = map(float, np.percentile(fits, [2.5, 97.5]))
+    could_be_mixed = counts.n >= 2
+    is_mixed = (counts.successes > 0) & (counts.successes < counts.n)
+    groups, mixed = (int(counts.prompts[rows].sum()) for rows in (could_be_mixed, is_mixed))
+    if 0 < mixed < groups:
+        return low, high
+    exact = binomtest(mixed, groups).proportion_ci(0.95, method="exact") if groups else (0.0, 1.0)
+    return min(low, float(exact[0])), max(high, float(exact[1]))
 
 
 def _likelihoods(counts: Counts) -> NDArray[np.float64]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from sara.planning.config import PlanConfig
-from sara.planning.pilot import refit_rates
+from sara.planning.pilot import mixed_share_interval
 from sara.planning.predict import Prediction, num_prompts
 from sara.planning.reading import Pool
 from sara.planning.recommend import WORTHWHILE, Advice
@@ -59,9 +57,8 @@ def _about_pool(plan: Plan) -> list[str]:
     lines = [said]
     if plan.pool.pilot is not None:
         rng = step_rng(plan.config.simulated.first_seed, 0, "plan: bootstrap of the pilot")
-        fits = [float(ds_costs(fit, k).effective) for fit in refit_rates(plan.pool.pilot, _REFITS, rng)]
-        low, high = np.percentile(fits, [2.5, 97.5])
-        lines.append(f"the pilot puts the share of mixed groups at {_percent(low)} to {_percent(high)} (95% interval)")
+        low, high = map(_finely, mixed_share_interval(plan.pool.pilot, k, _REFITS, rng))
+        lines.append(f"the pilot puts the share of mixed groups at {low} to {high} (95% interval)")
     if plan.pool.left_out:
         lines.append(f"{plan.pool.left_out} prompts without a rollout left out")
     return lines
@@ -70,7 +67,8 @@ def _about_pool(plan: Plan) -> list[str]:
 def _about_settings(plan: Plan) -> list[str]:
     advice = plan.advice
     if advice is None:
-        return ["no group is ever mixed: no strategy can train on these prompts"]
+        known = "no group is ever mixed" if plan.pool.pilot is None else "as far as the pilot shows, no group is mixed"
+        return [f"{known}: no strategy can train on these prompts"]
     lines = [f"settings: tau_low={advice.tau_low} probe={advice.probe} increment={advice.increment}; {advice.reason}"]
     lines.append(
         f"of the groups that would be mixed, {_percent(advice.lost)} are lost (at most "
@@ -119,6 +117,12 @@ def _caveats(plan: Plan) -> list[str]:
         )
     lines.append("GPU hours are of generation alone, at the given speed; each round also waits for its longest rollout")
     return lines
+
+
+def _finely(share: float) -> str:
+    """In percent, with a decimal where whole percents would say little."""
+    near_an_end = min(share, 1 - share)
+    return f"{100 * share:.1f}%" if 0.0005 <= near_an_end < 0.1 else _percent(share)
 
 
 def _percent(share: float) -> str:

@@ -7,7 +7,7 @@ the others are played out by the simulator for some steps, and a run is that man
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import binom
@@ -15,7 +15,7 @@ from scipy.stats import binom
 from sara.config import AllocationConfig
 from sara.planning.config import PlanConfig
 from sara.planning.reading import Pool
-from sara.planning.recommend import Advice
+from sara.planning.recommend import Advice, has_mixed_groups
 from sara.simulation.config import PopulationConfig, SimulateConfig
 from sara.simulation.exact import ds_costs, expected_chunks
 from sara.simulation.run import Run, simulate
@@ -96,8 +96,8 @@ def num_prompts(config: PlanConfig, pool: Pool) -> int:
 
 
 def _step(config: PlanConfig, pool: Pool, strategy: str, allocation: AllocationConfig) -> _Step:
-    exact = _exact_step(config, pool, strategy, allocation)
-    return exact or _simulated_step(config, pool, strategy, allocation)
+    step = _exact_step(config, pool, strategy, allocation) or _simulated_step(config, pool, strategy, allocation)
+    return step if has_mixed_groups(pool.mixture, allocation.k) else replace(step, groups=0.0)
 
 
 def _exact_step(config: PlanConfig, pool: Pool, strategy: str, allocation: AllocationConfig) -> _Step | None:

@@ -17,6 +17,7 @@ from sara.simulation.config import TokensConfig
 from sara.simulation.exact import Boundaries, Costs, best_boundaries, ds_costs, fill_costs, threshold_boundaries
 from sara.simulation.mixtures import RateMixture
 
+NONE_MIXED = 1e-4  # a share of mixed groups below this is none: a fit to all-saturated counts never gets to 0
 WORTHWHILE = 0.02  # savings below this share of DS's cost are not worth a change of method
 
 
@@ -50,12 +51,17 @@ class Advice:
         return AllocationConfig(**allocation.model_dump() | advised)
 
 
+def has_mixed_groups(mixture: RateMixture, k: int) -> bool:
+    """Whether groups of k are mixed often enough to plan for: at least one in 10,000."""
+    return float(ds_costs(mixture, k).effective) >= NONE_MIXED
+
+
 def recommend(mixture: RateMixture, allocation: AllocationConfig, tokens: TokensConfig) -> Advice | None:
     """The settings that cost least for each effective group when groups are filled; None if no group is effective."""
     k, cap = allocation.k, allocation.max_false_abandon
     lengths = (tokens.right, tokens.wrong)
     whole = ds_costs(mixture, k, *lengths)
-    if whole.effective == 0:
+    if not has_mixed_groups(mixture, k):
         return None
 
     def price(costs: Costs) -> NDArray[np.float64]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sara.planning.pilot import Counts, fit_rates, refit_rates
+from sara.planning.pilot import Counts, fit_rates, mixed_share_interval, refit_rates
 from sara.simulation.exact import ds_costs
 from sara.simulation.mixtures import POPULATIONS
 
@@ -59,3 +59,24 @@ def test_the_interval_of_refits_holds_the_truth_as_often_as_it_says():
         misses += not low <= truth <= high
         assert high - low < 0.15
     assert misses <= 4
+
+
+@pytest.mark.parametrize("successes", [0, 8])
+@pytest.mark.parametrize(("prompts", "highest"), [(2, 0.842), (20, 0.168), (100, 0.0362)])
+def test_no_mixed_group_in_a_pilot_leaves_a_share_open(successes, prompts, highest):
+    """At most 1 - 0.025^(1/M) of the groups are mixed: a larger share leaves all of M saturated in under 2.5%."""
+    counts = Counts(np.array([8]), np.array([successes]), np.array([float(prompts)]))
+    low, high = mixed_share_interval(counts, 8, 20, np.random.default_rng(0))
+    assert low == pytest.approx(0, abs=1e-4) and high == pytest.approx(1 - 0.025 ** (1 / prompts))
+    assert high == pytest.approx(highest, abs=5e-4)
+
+
+def test_mixed_groups_only_in_a_pilot_leave_a_share_open():
+    counts = Counts(np.array([8, 8]), np.array([3, 5]), np.array([12.0, 8.0]))
+    low, high = mixed_share_interval(counts, 8, 20, np.random.default_rng(0))
+    assert low == pytest.approx(0.025 ** (1 / 20)) and high == 1
+
+
+def test_one_rollout_a_prompt_says_nothing_of_mixed_groups():
+    counts = Counts(np.array([1, 1]), np.array([0, 1]), np.array([30.0, 10.0]))
+    assert mixed_share_interval(counts, 8, 5, np.random.default_rng(0)) == (0, 1)

@@ -172,6 +172,21 @@ def test_prompts_that_teach_nothing_are_named():
     json.dumps(report.as_json(plan), allow_nan=False)
 
 
+@pytest.mark.parametrize("successes", [0, 8])
+def test_a_pilot_without_a_mixed_group_plans_for_none(successes):
+    """The fit leaves a share of 1e-6 mixed, for which no cost of a group is worth a figure."""
+    counts = Counts(np.array([8]), np.array([successes]), np.array([100.0]))
+    plan = planned(
+        configured("strategies=uniform,ds,sara", "simulated.steps=1"),
+        Pool(fit_rates(counts), None, "pilot of 100", counts),
+    )
+    assert plan.best is None and plan.advice is None
+    assert [(row.groups, row.rollouts_per_group, row.tokens_vs_ds) for row in plan.predictions] == [(0, None, None)] * 3
+    said = "\n".join(plan.sentences)
+    assert "mixed groups at 0% to 3.6% (95% interval)" in said
+    assert "as far as the pilot shows, no group is mixed" in said and "lost" not in said
+
+
 def test_a_pilot_has_an_interval_and_its_limits():
     counts = Counts(np.array([8, 8, 8]), np.array([0, 3, 8]), np.array([60.0, 25.0, 15.0]))
     pool = Pool(fit_rates(counts), None, "pilot of 100", counts, left_out=3)
