@@ -15,7 +15,7 @@ import pytest
 from sara.allocation import Draws, Fate, Ledger, Limits, SequentialAllocator
 from sara.selection import DPSBeliefs
 from sara.simulation.config import SimulateConfig
-from sara.simulation.exact import best_boundaries
+from sara.simulation.exact import cheapest_pair
 from sara.simulation.mixtures import POPULATIONS
 from sara.simulation.run import plan_runs, simulate
 from sara.simulation.source import PopulationSource
@@ -65,7 +65,7 @@ def test_a_million_rollouts_are_drawn(benchmark, rates):
 
 def test_every_pair_of_boundaries_is_priced(benchmark):
     """The enumeration at k = 64: 4,096 pairs."""
-    benchmark(best_boundaries, POPULATIONS["saturated"], 64, 0.25)
+    benchmark(cheapest_pair, POPULATIONS["saturated"], 64, 0.25)
 
 
 @pytest.mark.parametrize("strategy", ["ds", "sara", "sara+dps"])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sara.allocation import prob_effective
 from sara.config import AUTO, AllocationConfig
 from sara.simulation.config import TokensConfig
-from sara.simulation.exact import Boundaries, Costs, best_boundaries, ds_costs, fill_costs, threshold_boundaries
+from sara.simulation.exact import BoundaryPair, Costs, cheapest_pair, ds_costs, fill_costs, threshold_boundaries
 from sara.simulation.mixtures import RateMixture
 
 NONE_MIXED = 1e-4  # a share of mixed groups below this is none: a fit to all-saturated counts never gets to 0
@@ -37,7 +37,7 @@ class Advice:
     tau_low: float | str
     probe: int | str
     increment: int | str
-    boundaries: Boundaries
+    boundaries: BoundaryPair
     saved: float
     lost: float
     trained_rate: float
@@ -67,7 +67,7 @@ def recommend(mixture: RateMixture, allocation: AllocationConfig, tokens: Tokens
     def price(costs: Costs) -> NDArray[np.float64]:
         return costs.tokens_per_group if allocation.cost == "tokens" else costs.rollouts_per_group
 
-    best = best_boundaries(mixture, k, cap, allocation.cost, *lengths)
+    best = cheapest_pair(mixture, k, cap, allocation.cost, *lengths)
     learned = fill_costs(mixture, k, *best, *lengths)
     tau_low, fixed_at = _best_threshold(mixture, allocation, lengths, price)
     fixed = fill_costs(mixture, k, *fixed_at, *lengths)
@@ -98,7 +98,7 @@ def recommend(mixture: RateMixture, allocation: AllocationConfig, tokens: Tokens
     return _advice(tau_low, first, max(increment, 1), fixed_at, fixed_saved, fixed, shared, reason)
 
 
-def _best_threshold(mixture, allocation: AllocationConfig, lengths, price) -> tuple[float, Boundaries]:
+def _best_threshold(mixture, allocation: AllocationConfig, lengths, price) -> tuple[float, BoundaryPair]:
     """The cheapest fixed threshold under the cap, and its boundaries; of equally cheap ones the lowest."""
     k, prior = allocation.k, (allocation.alpha0, allocation.beta0)
     taus = _thresholds(k, *prior)

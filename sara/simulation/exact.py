@@ -4,7 +4,7 @@ Owns the enumeration that simulations are checked against: what DS, SARA or any 
 spends for one effective group. Overshoot is left out, as if a batch could be any number of groups: what
 batches, rounds and surplus add is the simulator's to measure (`expected_chunks` has it exactly for DS).
 
-Boundaries (f, p): a prompt is abandoned after f straight failures or p straight passes; at k nothing is cut short.
+Pairs (f, p): a prompt is abandoned after f straight failures or p straight passes; at k nothing is cut short.
 """
 
 from __future__ import annotations
@@ -19,8 +19,12 @@ from sara.allocation import prob_effective
 from sara.simulation.mixtures import RateMixture
 
 
-class Boundaries(NamedTuple):
-    """Straight failures, and straight passes, after which a prompt is abandoned; whole numbers in 1..k."""
+class BoundaryPair(NamedTuple):
+    """Straight failures, and straight passes, after which a prompt is abandoned; whole numbers in 1..k.
+
+    Two numbers for the formulas here. `sara.allocation.boundaries.Boundaries`, which allocators act on, also holds the
+    rounds at which they look.
+    """
 
     fails: int
     passes: int
@@ -82,7 +86,7 @@ def fill_costs(
 def stop_costs(
     mixture: RateMixture,
     k: int,
-    boundaries: Boundaries,
+    boundaries: BoundaryPair,
     probe: int,
     increment: int,
     tokens_right: float = 1.0,
@@ -118,28 +122,30 @@ def threshold_boundaries(
     beta0: float = 1.0,
     probe: int = 1,
     increment: int = 1,
-) -> Boundaries:
+) -> BoundaryPair:
     """The boundaries that a fixed threshold comes to: the first round's end at which p_eff < tau_low, or k."""
     checks = round_ends(k, probe, increment)
     after_fails = prob_effective(checks, 0, k, alpha0, beta0)
     after_passes = prob_effective(checks, checks, k, alpha0, beta0)
     is_over = checks == k
-    return Boundaries(*(int(checks[np.argmax((p < tau_low) | is_over)]) for p in (after_fails, after_passes)))
+    return BoundaryPair(*(int(checks[np.argmax((p < tau_low) | is_over)]) for p in (after_fails, after_passes)))
 
 
-def best_boundaries(
+def cheapest_pair(
     mixture: RateMixture,
     k: int,
     max_lost: float = 1.0,
     cost: Literal["rollouts", "tokens"] = "rollouts",
     tokens_right: float = 1.0,
     tokens_wrong: float = 1.0,
-) -> Boundaries:
+) -> BoundaryPair:
     """Of all boundaries in fill mode, the cheapest for each effective group, by trying every pair.
 
     max_lost  at most this share of the groups effective at k may be abandoned; 1 sets no limit
 
-    Of equally cheap ones, the one that abandons latest.
+    Of equally cheap ones, the one that abandons latest. It is the independent check of
+    `sara.allocation.boundaries.best_boundaries`, which finds the same pair from moments while a run goes on and also
+    chooses the rounds, values groups otherwise and covers stop mode; nothing of it is used here.
     """
     later_first = np.arange(k, 0, -1)
     costs = fill_costs(mixture, k, later_first[:, None], later_first, tokens_right, tokens_wrong)  # (k, k)
@@ -147,7 +153,7 @@ def best_boundaries(
     allowed = np.where(costs.lost <= max_lost + 1e-12, per_group, np.inf)
     cheapest = np.flatnonzero(allowed <= allowed.min() * (1 + 1e-12))[0]
     row, column = np.unravel_index(cheapest, allowed.shape)
-    return Boundaries(int(later_first[row]), int(later_first[column]))
+    return BoundaryPair(int(later_first[row]), int(later_first[column]))
 
 
 def expected_chunks(effective: float, target: int, chunk: int, max_chunks: int) -> float:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from sara.reporting import formats
 from sara.simulation.config import SimulateConfig
-from sara.simulation.exact import best_boundaries, ds_costs, fill_costs
+from sara.simulation.exact import cheapest_pair, ds_costs, fill_costs
 from sara.simulation.summary import Figure, Row
 
 PLAIN_WIDTH = 160  # of text that is not for a terminal
@@ -98,7 +98,7 @@ def _best_known(config: SimulateConfig, k: int) -> str:
         return f"k = {k}: no group of this population is ever effective"
     written = []
     for max_lost in (1.0, cap):
-        best = best_boundaries(mixture, k, max_lost)
+        best = cheapest_pair(mixture, k, max_lost)
         costs = fill_costs(mixture, k, *best)
         saved = 1 - costs.rollouts_per_group / whole.rollouts_per_group
         written.append(

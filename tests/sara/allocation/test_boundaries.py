@@ -156,7 +156,7 @@ def test_appraisal_and_optimum_agree_with_the_enumeration_of_the_simulator(mixtu
     assert got.cost == pytest.approx(float(costs.tokens), rel=1e-9)
     assert got.value == pytest.approx(float(costs.effective), rel=1e-9, abs=1e-12)
     best = best_boundaries(moments, Objective(max_false_abandon=cap), 1, 1)
-    other = Boundaries(*exact.best_boundaries(mixture, k, max_lost=cap), 1, 1)
+    other = Boundaries(*exact.cheapest_pair(mixture, k, max_lost=cap), 1, 1)
     assert per_value(best, moments) == pytest.approx(per_value(other, moments), rel=1e-9)
     assert appraise(best, moments).lost_share <= cap + 1e-9
 
@@ -170,7 +170,7 @@ def test_appraisal_and_optimum_agree_with_the_enumeration_of_the_simulator(mixtu
 )
 def test_appraisal_in_stop_mode_agrees_with_the_enumeration_of_the_simulator(mixture, k, pace, fails, passes):
     boundaries = Boundaries(min(fails, k), min(passes, k), min(pace[0], k), pace[1])
-    costs = exact.stop_costs(mixture, k, exact.Boundaries(*boundaries[:2]), *boundaries[2:], 2.0, 3.0)
+    costs = exact.stop_costs(mixture, k, exact.BoundaryPair(*boundaries[:2]), *boundaries[2:], 2.0, 3.0)
     got = appraise(boundaries, moments_of(mixture, k), Objective(on_commit="stop"), (2.0, 3.0))
     assert got.cost == pytest.approx(float(costs.tokens), rel=1e-9)
     assert got.value == pytest.approx(float(costs.effective), rel=1e-9, abs=1e-12)

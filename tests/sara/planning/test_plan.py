@@ -16,7 +16,7 @@ from sara.planning.predict import predict
 from sara.planning.reading import Pool, read_pool
 from sara.planning.recommend import recommend
 from sara.simulation.config import TokensConfig
-from sara.simulation.exact import Boundaries, best_boundaries, ds_costs, fill_costs, threshold_boundaries
+from sara.simulation.exact import BoundaryPair, cheapest_pair, ds_costs, fill_costs, threshold_boundaries
 from sara.simulation.mixtures import POPULATIONS, RateMixture
 
 QUICK = ("simulated.steps=10", "simulated.num_seeds=2", "prompts=2000")
@@ -110,7 +110,7 @@ def test_advice_for_half_the_groups_mixed_by_hand():
     advice = recommend(RateMixture.of([{"rate": 0.5}, {"rate": 0}]), config.allocation, TokensConfig())
     # Abandoning after one failure only (f = 1, p = 2): 3/4 * 1 + 1/4 * 2 = 1.25 rollouts for a chance of 1/8, so 10 a
     # group. DS: 2 rollouts for 1/4, so 8 a group.
-    assert advice.tau_low == "auto" and advice.boundaries == Boundaries(2, 2) and advice.saved == 0
+    assert advice.tau_low == "auto" and advice.boundaries == BoundaryPair(2, 2) and advice.saved == 0
 
 
 def test_a_fixed_threshold_is_advised_where_nothing_is_gained_by_two_boundaries():
@@ -119,7 +119,7 @@ def test_a_fixed_threshold_is_advised_where_nothing_is_gained_by_two_boundaries(
     mixture = RateMixture.of([{"weight": 6, "rate": 0}, {"weight": 6, "rate": 1}, {"weight": 3, "rate": 0.5}])
     config = configured("allocation.max_false_abandon=0.3")
     advice = recommend(mixture, config.allocation, config.tokens)
-    best = best_boundaries(mixture, 8, 0.3)
+    best = cheapest_pair(mixture, 8, 0.3)
     assert best.fails == best.passes == advice.probe
     assert threshold_boundaries(8, advice.tau_low) == best == advice.boundaries
     assert advice.increment == 8 - best.fails and advice.saved > 0.2

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from sara.simulation.exact import (
-    Boundaries,
-    best_boundaries,
+    BoundaryPair,
+    cheapest_pair,
     ds_costs,
     expected_chunks,
     fill_costs,
@@ -37,7 +37,7 @@ mixtures = st.builds(
 )
 
 
-def saved(mixture: RateMixture, k: int, boundaries: Boundaries) -> float:
+def saved(mixture: RateMixture, k: int, boundaries: BoundaryPair) -> float:
     """Share of DS's rollouts that the boundaries save, for each effective group."""
     return float(1 - fill_costs(mixture, k, *boundaries).rollouts_per_group / ds_costs(mixture, k).rollouts_per_group)
 
@@ -71,12 +71,12 @@ def test_what_a_fixed_threshold_of_one_half_saves(population, fixed):
 def test_what_the_best_boundaries_save_when_most_rates_are_near_zero_or_one():
     mixture = POPULATIONS["saturated"]
     assert float(ds_costs(mixture, 8).rollouts_per_group) / 8 == pytest.approx(3.70, abs=0.01)
-    assert [best_boundaries(mixture, k) for k in SIZES] == [Boundaries(2, 6)] * 4
-    assert [round(100 * saved(mixture, k, Boundaries(2, 6))) for k in SIZES] == [28, 38, 44, 46]
+    assert [cheapest_pair(mixture, k) for k in SIZES] == [BoundaryPair(2, 6)] * 4
+    assert [round(100 * saved(mixture, k, BoundaryPair(2, 6))) for k in SIZES] == [28, 38, 44, 46]
 
 
 def test_nothing_beats_dynamic_sampling_when_rates_are_spread_evenly():
-    assert [best_boundaries(POPULATIONS["uniform"], k) for k in SIZES] == [Boundaries(k, k) for k in SIZES]
+    assert [cheapest_pair(POPULATIONS["uniform"], k) for k in SIZES] == [BoundaryPair(k, k) for k in SIZES]
 
 
 def sequences(k: int, mode: str, checks, fails: int, passes: int):
@@ -114,7 +114,7 @@ def test_costs_are_the_sums_over_all_sequences(mode, k, probe, increment, fails,
     if mode == "fill":
         costs = fill_costs(mixture, k, fails, passes, 3, 7)
     else:
-        costs = stop_costs(mixture, k, Boundaries(fails, passes), probe, increment, 3, 7)
+        costs = stop_costs(mixture, k, BoundaryPair(fails, passes), probe, increment, 3, 7)
     assert costs.rollouts == pytest.approx(rollouts, rel=1e-12)
     assert costs.tokens == pytest.approx(tokens, rel=1e-12)
     assert costs.effective == pytest.approx(effective, rel=1e-12)
@@ -134,7 +134,7 @@ def test_abandoning_earlier_draws_less_and_loses_more(mixture, k, data):
 @given(mixtures, st.integers(2, 24), st.floats(0, 1))
 @settings(max_examples=40)
 def test_the_best_boundaries_cost_no_more_than_any_threshold_under_the_same_cap(mixture, k, max_lost):
-    best = best_boundaries(mixture, k, max_lost)
+    best = cheapest_pair(mixture, k, max_lost)
     costs = fill_costs(mixture, k, *best)
     assert costs.lost <= max_lost + 1e-9
     for tau_low in (0, 0.2, 0.5, 0.8):
@@ -178,7 +178,7 @@ def test_costs_stay_finite_and_right_at_the_largest_group():
 def test_a_population_without_an_effective_prompt_costs_infinitely_much():
     costs = ds_costs(RateMixture.of([{"rate": 0}, {"rate": 1}]), 8)
     assert costs.effective == 0 and costs.rollouts_per_group == np.inf and np.isnan(costs.trained_rate)
-    assert best_boundaries(RateMixture.of([{"rate": 0}]), 8) == Boundaries(8, 8)
+    assert cheapest_pair(RateMixture.of([{"rate": 0}]), 8) == BoundaryPair(8, 8)
 
 
 def test_a_threshold_takes_effect_at_the_end_of_a_round():
