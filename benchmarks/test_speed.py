@@ -14,6 +14,7 @@ import pytest
 
 from sara.allocation import Draws, Fate, Ledger, Limits, SequentialAllocator
 from sara.selection import DPSBeliefs
+from sara.selection.dps import MIXED
 from sara.simulation.config import SimulateConfig
 from sara.simulation.exact import cheapest_pair
 from sara.simulation.mixtures import POPULATIONS
@@ -34,6 +35,10 @@ def test_dps_moves_every_belief(benchmark, num_prompts):
     beliefs, rng = DPSBeliefs(num_prompts), np.random.default_rng(0)
     seen, successes = rng.choice(num_prompts, 256, replace=False), rng.integers(0, 9, 256)
     benchmark(beliefs.update, seen, successes, 8)
+    is_mixed = (successes > 0) & (successes < 8)
+    np.testing.assert_array_equal(beliefs.mu_post[seen, MIXED], is_mixed)
+    unseen = np.setdiff1d(np.arange(num_prompts), seen)
+    np.testing.assert_allclose(beliefs.mixed_next(unseen), 1 / 3)  # nothing is known of them
 
 
 @pytest.mark.parametrize("tau_low", [0.5, "auto"])
@@ -55,17 +60,22 @@ def test_a_million_open_prompts_are_decided(benchmark, rates, tau_low):
         allocator.allocate(ledger, limits)
 
     benchmark.pedantic(decide, setup=reopen, rounds=15, warmup_rounds=2)
+    is_mixed = (ledger.s > 0) & (ledger.s < 4)
+    np.testing.assert_array_equal(ledger.fate == Fate.COMMITTED, is_mixed)  # all that are mixed, and no others
 
 
 def test_a_million_rollouts_are_drawn(benchmark, rates):
     source = PopulationSource(rates, 0, tokens_right=600, tokens_wrong=1000)
     draws = Draws(np.arange(MILLION), np.zeros(MILLION, dtype=np.int64), np.zeros(MILLION, dtype=np.int64))
-    benchmark.pedantic(source.draw, args=(1, draws), rounds=5, warmup_rounds=1)
+    outcomes = benchmark.pedantic(source.draw, args=(1, draws), rounds=5, warmup_rounds=1)
+    error = np.sqrt(rates @ (1 - rates)) / MILLION
+    assert outcomes.rewards.mean() == pytest.approx(rates.mean(), abs=5 * error)
 
 
 def test_every_pair_of_boundaries_is_priced(benchmark):
     """The enumeration at k = 64: 4,096 pairs."""
-    benchmark(cheapest_pair, POPULATIONS["saturated"], 64, 0.25)
+    best = benchmark(cheapest_pair, POPULATIONS["saturated"], 64, 0.25)
+    assert best == (10, 40)  # as docs/simulate.md says
 
 
 @pytest.mark.parametrize("strategy", ["ds", "sara", "sara+dps"])
@@ -78,7 +88,8 @@ def test_steps_of_a_year_of_training(benchmark, strategy):
         population={"prompts": MILLION, "drift": 0.001, "gain": 0.3},
         allocation={"groups_per_step": 256, "tau_low": "auto", "probe": "auto", "increment": "auto"},
     )
-    benchmark.pedantic(simulate, args=(config, plan_runs(config)[0], 0), rounds=1)
+    trace = benchmark.pedantic(simulate, args=(config, plan_runs(config)[0], 0), rounds=1)
+    assert (trace.steps["groups/trained"] == 256).all() and not trace.steps["is_short"].any()
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     benchmark.extra_info["peak_memory_mib"] = round(peak_mib)
     print(f"\n{strategy}: 3,000 steps take {30 * benchmark.stats.stats.min / 60:.1f} minutes; peak {peak_mib:.0f} MiB")
