@@ -37,6 +37,12 @@ def _one_or_more(value: Any) -> Any:
     return (value,) if isinstance(value, (str, int)) else value
 
 
+def _are_distinct(values: tuple) -> tuple:
+    if len(set(values)) < len(values):
+        raise ValueError("expected each at most once")
+    return values
+
+
 def _is_range(pair: tuple[int, int]) -> tuple[int, int]:
     if pair[0] > pair[1]:
         raise ValueError("expected [smallest, largest]")
@@ -68,7 +74,7 @@ IntegerRange = Annotated[tuple[NonNegativeInt, NonNegativeInt], AfterValidator(_
 class Section(BaseModel):
     """A part of the configuration: unknown keys are refused, values never change after reading."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class ModelConfig(Section):
@@ -244,10 +250,10 @@ class CompareConfig(RunConfig):
     """Several strategies and seeds on the same model and problems."""
 
     name: str = Field("comparison", min_length=1, description="Name of the comparison and of its folder")
-    strategies: Annotated[tuple[StrategyName, ...], BeforeValidator(_one_or_more)] = Field(
-        ("uniform", "ds", "dps", "sara", "sara+dps"), min_length=1, description="Strategies to compare"
+    strategies: Annotated[tuple[StrategyName, ...], BeforeValidator(_one_or_more), AfterValidator(_are_distinct)] = (
+        Field(("uniform", "ds", "dps", "sara", "sara+dps"), min_length=1, description="Strategies to compare")
     )
-    seeds: Annotated[tuple[NonNegativeInt, ...], BeforeValidator(_one_or_more)] = Field(
+    seeds: Annotated[tuple[NonNegativeInt, ...], BeforeValidator(_one_or_more), AfterValidator(_are_distinct)] = Field(
         (0,), min_length=1, description="Seeds to train each strategy with"
     )
 

@@ -50,6 +50,8 @@ def test_an_override_takes_a_list_in_toml_or_with_bare_commas(text, strategies):
         ("allocation.groups_per_step=513", "allocation.groups_per_step = 513; expected at most data.train_size = 512"),
         ("strategy=sarah", "command line: strategy 'sarah' is unknown; did you mean 'sara'?"),
         ("seed=-1", "command line: seed = -1; expected a number in [0, inf)"),
+        ("engine.temperature=inf", "command line: engine.temperature = inf; expected a number in (0, inf)"),
+        ("learner.learning_rate=nan", "command line: learner.learning_rate = nan; expected a number in (0, inf)"),
         ("data.sizes={}", "command line: data.sizes"),
         ("data.number_range=[9,3]", "command line: data.number_range = [9, 3]; expected [smallest, largest]"),
         ("allocation", "command line: 'allocation'; expected section.key=value"),
@@ -78,6 +80,12 @@ def test_a_line_counts_the_further_mistakes_and_not_what_is_said_of_the_same_one
         load_config(SimulateConfig, None, overrides)
     message = str(caught.value)
     assert message.endswith(more) if more else "more)" not in message
+
+
+@pytest.mark.parametrize("override", ["seeds=1,1", "strategies=ds,sara,ds"])
+def test_a_strategy_or_seed_named_twice_is_refused(override):
+    with pytest.raises(ConfigError, match="expected each at most once"):
+        load_config(CompareConfig, None, [override])
 
 
 @pytest.mark.parametrize(
