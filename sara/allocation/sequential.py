@@ -18,7 +18,7 @@ from sara.allocation.boundaries import Objective, OnCommit, Value
 from sara.allocation.ledger import Fate, Ledger
 from sara.allocation.stopping import AUTO, Cost, StoppingRule
 
-_INDIFFERENCE = 0.01  # a gain of less is not worth an effective group, nor told from noise
+_INDIFFERENCE = 0.003  # a gain of less is not worth an effective group
 _MIN_COMMIT_RATE = 0.05  # opening is sized as if at least this share commits: bounds what one round can cost
 
 
@@ -64,7 +64,11 @@ class SequentialAllocator(Allocator):
     by probes.
 
     "auto" everywhere starts as DS, for under the uniform prior abandoning does not pay, and learns from its first
-    step. `max_false_abandon` keeps it from dropping hard prompts after one or two failures, which is what pays most
+    step. From few prompts it may see gains where there are none, or miss some. Over some 30 steps it cost on average
+    (16 seeds) 0.9% more than the best fixed threshold at k = 8 and 0.8% at k = 16 for half zeros and half 0.1, and 0.4%
+    and 0.1% more than DS for half 0.05 and half 0.95, where nothing pays (single runs: up to 1.8% and 1.7%).
+
+    `max_false_abandon` keeps it from dropping hard prompts after one or two failures, which is what pays most
     but changes the curriculum. Exact costs relative to DS, and the share of effective groups lost, in fill mode:
 
                              tau_low 0.5    cap 1   cap 0.5   cap 0.25   cap 0.1

@@ -113,7 +113,8 @@ class StoppingRule:
         moments = self._moments()
         if self.is_auto:
             lengths = self._table.mean_tokens() if self.cost == "tokens" else (1.0, 1.0)
-            self._put_in_force(moments, best_boundaries(moments, self.objective, *self._pace, lengths))
+            prompts = self._table.cells.count.sum() if self._has_learned else np.inf
+            self._put_in_force(moments, best_boundaries(moments, self.objective, *self._pace, lengths, prompts))
         else:
             self._put_in_force(moments, self._at_threshold())
 

@@ -61,7 +61,7 @@ def test_auto_never_costs_more_than_dynamic_sampling_or_the_best_threshold_with_
     of more than 1% where there is none; over whole runs that cost at most 0.4% (nine seeds).
 
     Nor is it far from the optimum that knows the prior (measured over four seeds: 6% below to 6% above). It can lie
-    below, for that optimum keeps to the cap exactly, while an estimate wavers around it (lost: at most 25.4%).
+    below, for that optimum keeps to the cap exactly, while an estimate wavers around it (lost: at most 26.2%).
     """
     rates = RateMixture.of(POPULATIONS[population]).sample(20_000, step_rng(1, 0, "rates"))
     in_force = boundaries_in_force(k, lambda step: rates, steps, seed=1)
@@ -73,6 +73,31 @@ def test_auto_never_costs_more_than_dynamic_sampling_or_the_best_threshold_with_
     assert cost <= 1.08 * cost_per_group(optimum, moments)
     lost = np.mean([appraise(boundaries, moments).lost_share for boundaries, _ in in_force])
     assert lost <= CAP + 0.02
+
+
+@pytest.mark.parametrize(
+    ("rates", "k", "steps", "above_threshold", "above_ds"),
+    [
+        ((0.0, 0.1), 8, 30, 0.012, 0.0),
+        ((0.0, 0.1), 16, 25, 0.01, 0.0),
+        ((0.05, 0.95), 8, 30, 0.006, 0.006),
+        ((0.05, 0.95), 16, 25, 0.003, 0.003),
+    ],
+)
+def test_auto_gains_what_there_is_to_gain_and_sees_no_gain_where_there_is_none(
+    rates, k, steps, above_threshold, above_ds
+):
+    """Half the prompts at each of two rates, mean over four seeds; single runs waver more, up to 1.8%.
+
+    Zeros and 0.1: abandoning gains 2% at k = 8 and 7% at k = 16, which is missed where it is not believed. Of 0.05 and
+    0.95 nearly all saturated prefixes turn late: abandoning gains nothing, which is missed where noise is believed.
+    """
+    rates = np.repeat(rates, 10_000)
+    in_force = [pair for seed in range(1, 5) for pair in boundaries_in_force(k, lambda step: rates, steps, seed)]
+    moments = in_force[0][1]
+    cost = np.mean([cost_per_group(boundaries, moments) for boundaries, _ in in_force])
+    assert cost <= (1 + above_threshold) * best_threshold(moments)
+    assert cost <= (1 + above_ds) * k / moments.effective
 
 
 def test_auto_follows_a_policy_that_learns():

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sara.allocation.boundaries import Boundaries, Objective, appraise, best_boundaries
-from sara.allocation.moments import RateMoments, beta_moments
+from sara.allocation.moments import RateMoments, beta_moments, mixture_moments
 from sara.simulation import exact
 from sara.simulation.mixtures import RateMixture
 
@@ -262,3 +262,12 @@ def test_boundaries_take_effect_at_the_next_look():
     assert Boundaries(2, 6, 4, 3).at_looks(8) == (4, 7, 4, 3)
     assert Boundaries(4, 8, 4, 3).at_looks(8) == (4, 8, 4, 3)
     assert Boundaries(1, 5, 1, 9).at_looks(8) == (1, 8, 1, 9)
+
+
+def test_a_loss_needs_evidence():
+    """Rates 0 and 0.1, half each, k = 16: from 10 prompts nothing is abandoned, from very many as if all were known."""
+    moments = mixture_moments(16, np.array([0.0, 0.1]), np.array([0.5, 0.5]))
+    known = best_boundaries(moments, Objective())
+    assert min(known[:2]) < 16
+    assert best_boundaries(moments, Objective(), prompts=10)[:2] == (16, 16)
+    assert best_boundaries(moments, Objective(), prompts=1e9) == known

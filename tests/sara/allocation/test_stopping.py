@@ -110,7 +110,7 @@ def test_before_anything_was_seen_auto_is_dynamic_sampling(k):
 
 def test_a_start_that_is_known_to_be_saturated_abandons_at_once():
     allocator = SequentialAllocator(8, alpha0=0.1, beta0=0.3, max_false_abandon=1, **AUTO)
-    expected = best_boundaries(beta_moments(8, 0.1, 0.3), Objective(indifference=0.01))
+    expected = best_boundaries(beta_moments(8, 0.1, 0.3), Objective(indifference=0.003))
     assert allocator.stopping.boundaries == expected
 
 
