@@ -33,8 +33,8 @@ Verbose = Annotated[bool, typer.Option("--verbose", help="Show Prefect's log")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table")]
 
 QUICK = (
-    "training.steps=4",
-    "training.evaluate_every=2",
+    "training.steps=3",
+    "training.evaluate_every=0",
     "data.train_size=128",
     "data.heldout_size=64",
     "evaluation.k=4",
