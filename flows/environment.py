@@ -22,6 +22,7 @@ def set_up_environment(is_verbose: bool = False) -> None:
     """
     for name, value in _DEFAULTS.items():
         os.environ.setdefault(name, value)
-    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "INFO" if is_verbose else "CRITICAL")
+    for name in ("PREFECT_LOGGING_LEVEL", "PREFECT_LOGGING_INTERNAL_LEVEL"):
+        os.environ.setdefault(name, "INFO" if is_verbose else "CRITICAL")
     home = Path(os.environ.get("PREFECT_HOME", Path.home() / ".prefect"))
     home.mkdir(parents=True, exist_ok=True)  # Prefect's temporary server does not make it

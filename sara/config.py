@@ -25,6 +25,7 @@ from sara.strategies import STRATEGIES, get_strategy
 Share = Annotated[float, Field(gt=0, lt=1)]
 NonNegativeFloat = Annotated[float, Field(ge=0)]
 NonNegativeInt = Annotated[int, Field(ge=0)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 def _is_strategy(name: str) -> str:
@@ -94,7 +95,7 @@ class DataConfig(Section):
     heldout_path: Path | None = Field(None, description="JSONL file to read instead of generating held-out problems")
     train_size: PositiveInt = Field(512, description="Training prompts")
     heldout_size: PositiveInt = Field(512, description="Held-out prompts")
-    seed: NonNegativeInt = Field(0, description="Seed of the generated problems, apart from the seeds of training")
+    seed: Seed = Field(0, description="Seed of the generated problems, apart from the seeds of training")
     sizes: dict[Annotated[int, Field(ge=2, le=8)], PositiveFloat] = Field(
         {2: 0.1, 3: 0.2, 5: 0.7},
         min_length=1,
@@ -199,9 +200,7 @@ class EvaluationConfig(Section):
 
     k: PositiveInt = Field(8, description="Rollouts for each held-out prompt: avg@k and pass@k")
     bootstrap: PositiveInt = Field(2000, description="Bootstrap draws over prompts behind the 95% interval")
-    seed: NonNegativeInt = Field(
-        1234, description="Seed of the evaluation's rollouts, the same for every strategy and step"
-    )
+    seed: Seed = Field(1234, description="Seed of the evaluation's rollouts, the same for every strategy and step")
 
 
 class TrackingConfig(Section):
@@ -216,7 +215,7 @@ class RunConfig(Section):
 
     name: str = Field("run", min_length=1, description="Name of the run and of its folder")
     strategy: StrategyName = Field("sara", description=f"One of {', '.join(STRATEGIES)}")
-    seed: NonNegativeInt = Field(0, description="Seed of the prompts' order and of the rollouts")
+    seed: Seed = Field(0, description="Seed of the prompts' order and of the rollouts")
     output_dir: Path = Field(Path("outputs"), description="Folder in which the run's folder is made")
     model: ModelConfig = ModelConfig()
     data: DataConfig = DataConfig()
@@ -253,7 +252,7 @@ class CompareConfig(RunConfig):
     strategies: Annotated[tuple[StrategyName, ...], BeforeValidator(_one_or_more), AfterValidator(_are_distinct)] = (
         Field(("uniform", "ds", "dps", "sara", "sara+dps"), min_length=1, description="Strategies to compare")
     )
-    seeds: Annotated[tuple[NonNegativeInt, ...], BeforeValidator(_one_or_more), AfterValidator(_are_distinct)] = Field(
+    seeds: Annotated[tuple[Seed, ...], BeforeValidator(_one_or_more), AfterValidator(_are_distinct)] = Field(
         (0,), min_length=1, description="Seeds to train each strategy with"
     )
 

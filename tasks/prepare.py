@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from prefect import task
@@ -44,7 +45,8 @@ def prepare_data(config: RunConfig, folder: Path, is_training: bool = True) -> P
     """Write `train.jsonl`, unless nothing is trained, and `heldout.jsonl` into the folder.
 
     Raises ValueError, before anything is written, if the data cannot be used: a faulty file, fewer problems
-    than a step wants groups, a prompt that the model cannot take. And TrackingError if MLflow cannot be reached.
+    than a step wants groups, a prompt that the model cannot take, problems on both sides. And TrackingError if
+    MLflow cannot be reached.
     """
     reader = load_reader(config.model)
     sides = {split: load_split(config.data, split) for split in (("train", "heldout") if is_training else ("heldout",))}
@@ -55,9 +57,23 @@ def prepare_data(config: RunConfig, folder: Path, is_training: bool = True) -> P
             f"allocation.groups_per_step = {config.allocation.groups_per_step}; "
             f"expected at most {len(sides['train'])}, the number of training problems"
         )
+    if is_training:
+        _require_disjoint(sides["train"], sides["heldout"])
     connect(config.tracking.uri, config.tracking.experiment)  # nothing is written where nothing can be recorded
     written = {split: _write(problems, folder / f"{split}.jsonl") for split, problems in sides.items()}
     return PreparedData(train=written.get("train"), heldout=written["heldout"])
+
+
+def _require_disjoint(train: list[Problem], heldout: list[Problem]) -> None:
+    """Refuse problems that stand on both sides: by numbers in any order and target, whatever their ids."""
+    shared = {_content(problem) for problem in train} & {_content(problem) for problem in heldout}
+    if shared:
+        raise ValueError(f"data: {len(shared)} held-out problems stand among the training problems too; expected none")
+
+
+def _content(problem: Problem) -> str:
+    reference = {name: sorted(value) if isinstance(value, list) else value for name, value in problem.reference.items()}
+    return json.dumps(reference, sort_keys=True)
 
 
 def _write(problems: list[Problem], path: Path) -> PreparedSplit:

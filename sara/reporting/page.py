@@ -25,8 +25,12 @@ def write_report(comparison: Comparison, out_dir: Path | str) -> Path:
     """
     out_dir = Path(out_dir).resolve()
     _check_replaceable(out_dir)
-    out_dir.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{out_dir.name}-", dir=out_dir.parent) as scratch:
+    try:
+        out_dir.parent.mkdir(parents=True, exist_ok=True)
+        scratch_dir = tempfile.TemporaryDirectory(prefix=f".{out_dir.name}-", dir=out_dir.parent)
+    except OSError as error:
+        raise ValueError(f"{out_dir}: cannot be written ({error.strerror}); choose another folder") from None
+    with scratch_dir as scratch:
         fresh = Path(scratch) / "new"
         fresh.mkdir()
         plates = [_draw(plate, comparison, fresh) for plate in PLATES]

@@ -120,6 +120,7 @@ def test_uniform_and_ds_see_the_same_rollouts_of_a_prompt_in_the_first_step(smal
         ({"data": {"train_path": "empty.jsonl"}}, "empty.jsonl: the data file is empty"),
         ({"data": {"train_path": "three.jsonl"}}, "groups_per_step = 4; expected at most 3"),
         ({"data": {"train_path": "faulty.jsonl"}}, "faulty.jsonl:1: numbers must be"),
+        ({"data": {"train_path": "four.jsonl", "heldout_path": "three.jsonl"}}, "3 held-out problems stand among"),
         ({"engine": {"max_new_tokens": 500}}, "expected at most 512 together, the model's context"),
         ({"model": {"path": "absent/model"}}, "model.path = 'absent/model'"),
         ({"tracking": {"uri": "http://127.0.0.1:9"}}, "http://127.0.0.1:9"),
@@ -132,6 +133,8 @@ def test_a_run_that_cannot_start_says_why_and_leaves_nothing(small, tmp_path, mo
     Path("faulty.jsonl").write_text('{"numbers": [3, "x"], "target": 4}\n')
     rows = [{"numbers": [2, 3], "target": target} for target in (5, 6, 1)]
     Path("three.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    turned = [{"numbers": [3, 2], "target": target} for target in (5, 6, 1, 9)]
+    Path("four.jsonl").write_text("".join(json.dumps(row) + "\n" for row in turned))
     values = small.model_dump()
     for section, keys in change.items():
         values[section] |= keys
