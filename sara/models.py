@@ -46,7 +46,7 @@ def load_policy(config: ModelConfig) -> Policy:
     Raises ValueError if the path is neither a model's folder nor a name that the hub (or its local cache) has, if
     the folder lacks weights of the model, or if this machine has no such device.
     """
-    device = _device(config.device)
+    device = find_device(config.device)
     reader = load_reader(config)
     disable_progress_bar()  # a run loads its model several times; the bars would break into ours
     try:
@@ -95,7 +95,8 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
-def _device(name: str) -> torch.device:
+def find_device(name: str) -> torch.device:
+    """The device of that name; ValueError if this machine has none."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from sara.config import RunConfig
 from sara.datasets import Problem, content_hash, load_split, write_problems
-from sara.models import load_reader
+from sara.models import find_device, load_reader
 from sara.prompts import encode_prompts
 from tasks.retries import is_worth_a_retry
 from tasks.tracking import connect
@@ -48,6 +48,7 @@ def prepare_data(config: RunConfig, folder: Path, is_training: bool = True) -> P
     than a step wants groups, a prompt that the model cannot take, problems on both sides. And TrackingError if
     MLflow cannot be reached.
     """
+    find_device(config.model.device)
     reader = load_reader(config.model)
     sides = {split: load_split(config.data, split) for split in (("train", "heldout") if is_training else ("heldout",))}
     for problems in sides.values():

@@ -123,9 +123,10 @@ def test_uniform_and_ds_see_the_same_rollouts_of_a_prompt_in_the_first_step(smal
         ({"data": {"train_path": "four.jsonl", "heldout_path": "three.jsonl"}}, "3 held-out problems stand among"),
         ({"engine": {"max_new_tokens": 500}}, "expected at most 512 together, the model's context"),
         ({"model": {"path": "absent/model"}}, "model.path = 'absent/model'"),
+        ({"model": {"device": "cuda:99"}}, "model.device = 'cuda:99'"),
         ({"tracking": {"uri": "http://127.0.0.1:9"}}, "http://127.0.0.1:9"),
     ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else value[:20],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else value[:22],
 )
 def test_a_run_that_cannot_start_says_why_and_leaves_nothing(small, tmp_path, monkeypatch, change, line):
     monkeypatch.chdir(tmp_path)
