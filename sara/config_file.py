@@ -73,11 +73,15 @@ def _one_line(
     first, others = error.errors()[0], _count_mistakes(error, values) - 1
     location = [str(part) for part in first["loc"]]
     dotted = ".".join(location)
-    where = next((origin for key, origin in origins.items() if _is_related(dotted, key)), source)
+    reason = first["msg"].removeprefix("Value error, ")
+    concerned = dotted or reason.partition(" = ")[0]  # a check between sections has no place of its own
+    where = next((origin for key, origin in origins.items() if _is_related(concerned, key)), source)
     more = f" (and {others} more)" if others else ""
     if first["type"] == "extra_forbidden":
         return f"{where}: unknown key {dotted}; {_nearest(location, kind)}{more}"
-    reason = first["msg"].removeprefix("Value error, ")
+    if location[-1:] == ["[key]"]:
+        table = ".".join(location[:-2])
+        return f"{where}: {table} has the key {location[-2]}; {_expectation(first, reason, kind)}{more}"
     if first["type"] == "value_error" and not reason.startswith("expected"):
         return f"{where}: {reason}{more}"
     return f"{where}: {dotted} = {_shown(first['input'])}; {_expectation(first, reason, kind)}{more}"
@@ -120,7 +124,31 @@ def _expectation(first: dict[str, Any], reason: str, kind: type[BaseModel]) -> s
         return f"expected an integer{' in ' + interval if interval else ''}"
     if first["type"] in ("float_type", "float_parsing") or interval:
         return f"expected a number{' in ' + interval if interval else ''}"
+    if first["type"] in _EXPECTED:
+        return "expected " + _EXPECTED[first["type"]].format(**first.get("ctx", {}))
     return reason.replace("Input should be", "expected", 1)
+
+
+_EXPECTED = {
+    "string_type": "a text",
+    "string_too_short": "a text that is not empty",
+    "path_type": "a path",
+    "too_short": "at least {min_length} of them",
+    "too_long": "at most {max_length} of them",
+    "missing": "one value more",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a table, such as {{ key = value }}",
+    "model_type": "a table of settings",
+    "model_attributes_type": "a table of settings",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "greater_than": "more than {gt:g}",
+    "greater_than_equal": "at least {ge:g}",
+    "less_than": "less than {lt:g}",
+    "less_than_equal": "at most {le:g}",
+}
+"""Kinds of pydantic's errors -> what was expected, in our words."""
 
 
 def _interval(location: list[str], kind: type[BaseModel]) -> str:
