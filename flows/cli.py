@@ -20,7 +20,6 @@ from flows.environment import set_up_environment
 
 app = typer.Typer(
     help="Spend rollouts well in RL post-training of language models.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
@@ -32,6 +31,7 @@ Overrides = Annotated[
 Verbose = Annotated[bool, typer.Option("--verbose", help="Show Prefect's log")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table")]
 
+_INTERRUPTED = 130  # what typer makes of Ctrl-C
 QUICK = (
     "training.steps=3",
     "training.evaluate_every=0",
@@ -187,13 +187,14 @@ def _say(*lines: str) -> None:
 def main() -> None:
     """Entry point: a user's mistake is one line on stderr and exit code 2; Ctrl-C is 130."""
     try:
-        app()
-    except ValueError as error:
-        print(f"sara: {error}", file=sys.stderr)
+        status = app(sys.argv[1:] or ["--help"], standalone_mode=False)
+    except (ValueError, typer.TyperException) as error:
+        line = error.format_message() if isinstance(error, typer.TyperException) else error
+        print(f"sara: {line}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
+    if status == _INTERRUPTED:
         print("sara: stopped", file=sys.stderr)
-        sys.exit(130)
+    sys.exit(status)
 
 
 if __name__ == "__main__":

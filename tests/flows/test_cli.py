@@ -39,6 +39,9 @@ def test_every_command_explains_itself(monkeypatch, capsys, command):
         (["train", "--config", "absent.toml"], "sara: absent.toml: no such configuration file"),
         (["report", "tracking.uri=http://127.0.0.1:9"], "http://127.0.0.1:9"),
         (["report", "tracking.uri=file:./mlruns"], "file:"),
+        (["pretrain", "--batches", "0", "--out", "model"], "sara: Invalid value for '--batches'"),
+        (["plan", "--nope"], "sara: No such option: --nope"),
+        (["nope"], "sara: No such command 'nope'."),
     ],
 )
 def test_a_mistake_is_one_line_on_stderr(monkeypatch, capsys, tmp_path, arguments, line):
@@ -49,6 +52,22 @@ def test_a_mistake_is_one_line_on_stderr(monkeypatch, capsys, tmp_path, argument
     assert err.count("\n") == 1
     assert out == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_command_the_commands_are_listed(monkeypatch, capsys):
+    assert run_cli(monkeypatch) == 0
+    listed = capsys.readouterr().out
+    assert [command for command in COMMANDS if command not in listed] == []
+
+
+def test_an_interrupt_says_that_it_stopped(monkeypatch, capsys, tmp_path):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sara.config_file.load_config", interrupted)
+    assert run_cli(monkeypatch, "train") == 130
+    assert capsys.readouterr().err == "sara: stopped\n"
 
 
 def test_a_port_in_use_is_refused(monkeypatch, capsys, tmp_path):
