@@ -194,7 +194,7 @@ def main() -> None:
         sys.exit(2)
     if status == _INTERRUPTED:
         print("sara: stopped", file=sys.stderr)
-    sys.exit(status)
+    sys.exit(status or 0)
 
 
 if __name__ == "__main__":
