@@ -49,14 +49,14 @@ def audit_lots(run_seed: int, step: int, prompts: ArrayLike) -> NDArray[np.float
     return _to_unit(_fold(_key(_AUDIT, run_seed, step), _words("prompts", prompts)))
 
 
-def unit_interval(seeds: NDArray[np.uint64], stream: int = 0) -> NDArray[np.float64]:
+def unit_interval(seeds: NDArray[np.uint64], stream: ArrayLike = 0) -> NDArray[np.float64]:
     """One uniform number in [0, 1) for each seed; different `stream`s of one seed are independent.
 
     seeds    (N,) uint64
+    stream   integer >= 0, the same for all or (N,)
     returns  (N,) float64, multiples of 2**-53
     """
-    mixed = _fold(np.asarray(seeds, dtype=np.uint64), _words("stream", [_STREAM, stream])[1])
-    return _to_unit(mixed)
+    return _to_unit(_fold(np.asarray(seeds, dtype=np.uint64), _words("stream", stream)))
 
 
 def step_rng(run_seed: int, step: int, purpose: str) -> np.random.Generator:

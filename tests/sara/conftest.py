@@ -52,10 +52,26 @@ class ScriptedEngine(Engine):
         self.tokenizer = tokenizer
         self.texts = {prompt: iter(answers) for prompt, answers in texts.items()}
         self.asked: list[Request] = []
+        self._in_flight: dict[int, Completion | None] = {}
 
-    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Completion | None]:
+    @property
+    def num_in_flight(self) -> int:
+        return len(self._in_flight)
+
+    def submit(self, requests: Sequence[Request], sampling: Sampling) -> list[int]:
+        tickets = list(range(len(self.asked), len(self.asked) + len(requests)))
         self.asked += requests
-        return [self._complete(next(self.texts[request.prompt_ids])) for request in requests]
+        answers = [self._complete(next(self.texts[request.prompt_ids])) for request in requests]
+        self._in_flight |= dict(zip(tickets, answers, strict=True))
+        return tickets
+
+    def advance(self) -> list[tuple[int, Completion | None]]:
+        """Everything in flight ends at once."""
+        ended, self._in_flight = list(self._in_flight.items()), {}
+        return ended
+
+    def abort(self, tickets: Iterable[int]) -> dict[int, int]:
+        return {ticket: 0 for ticket in tickets if self._in_flight.pop(ticket, self) is not self}
 
     def _complete(self, text: str | None) -> Completion | None:
         if text is None:

@@ -84,8 +84,26 @@ class CoinEngine(Engine):
 
     def __init__(self, source: PopulationSource) -> None:
         self.source, self.step = source, 0
+        self._ended, self._num_submitted = [], 0
 
-    def generate(self, requests, sampling):
+    @property
+    def num_in_flight(self):
+        return len(self._ended)
+
+    def submit(self, requests, sampling):
+        tickets = [self._num_submitted + i for i in range(len(requests))]
+        self._num_submitted += len(tickets)
+        self._ended += zip(tickets, self._complete(requests), strict=True)
+        return tickets
+
+    def advance(self):
+        ended, self._ended = self._ended, []
+        return ended
+
+    def abort(self, tickets):
+        raise NotImplementedError("rounds abort nothing")
+
+    def _complete(self, requests):
         prompts = np.array([request.prompt_ids[0] for request in requests])
         seeds = np.array([request.seed for request in requests], dtype=np.uint64)
         is_right = unit_interval(seeds, 0) < self.source.rates(self.step, prompts)
