@@ -2,5 +2,6 @@
 
 from sara.verifiers.base import Verdict, Verifier
 from sara.verifiers.countdown import verify_countdown
+from sara.verifiers.math import is_scorable_gold, verify_math
 
-__all__ = ["Verdict", "Verifier", "verify_countdown"]
+__all__ = ["Verdict", "Verifier", "is_scorable_gold", "verify_countdown", "verify_math"]

@@ -12,6 +12,7 @@ from fractions import Fraction
 from numbers import Integral
 
 from sara.verifiers.base import Verdict
+from sara.verifiers.reasoning import said_after_reasoning
 
 MAX_EXPRESSION_CHARS = 500
 MAX_DEPTH = 50
@@ -49,9 +50,11 @@ def extract_answer(response: str) -> str | None:
 
     A `<think>` that is still open means that the reasoning was cut off: there is no answer.
     """
-    said = response.rpartition("</think>")[2]
+    said = said_after_reasoning(response)
+    if said is None:
+        return None
     _, opening, inside = said.rpartition("</answer>")[0].rpartition("<answer>")
-    if not opening or "<think>" in said:
+    if not opening:
         return None
     return inside.partition("</answer>")[0].strip()
 
