@@ -20,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from sara.advantages import ADVANTAGES, get_estimator
 from sara.strategies import STRATEGIES, get_strategy
 
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -33,8 +34,13 @@ def _is_strategy(name: str) -> str:
     return name
 
 
+def _is_algorithm(name: str) -> str:
+    get_estimator(name)
+    return name
+
+
 def _one_or_more(value: Any) -> Any:
-    """A single strategy or seed stands for a list of one."""
+    """A single strategy, algorithm or seed stands for a list of one."""
     return (value,) if isinstance(value, (str, int)) else value
 
 
@@ -69,6 +75,7 @@ Threshold = Annotated[float | Literal["auto"], BeforeValidator(_as_threshold)]
 Pace = Annotated[int | Literal["auto"], BeforeValidator(_as_pace)]
 ClosedShare = Annotated[float, Field(ge=0, le=1)]
 StrategyName = Annotated[str, AfterValidator(_is_strategy)]
+AlgorithmName = Annotated[str, AfterValidator(_is_algorithm)]
 IntegerRange = Annotated[tuple[NonNegativeInt, NonNegativeInt], AfterValidator(_is_range)]
 
 
@@ -169,22 +176,100 @@ class EngineConfig(Section):
 class LearnerConfig(Section):
     """The policy update."""
 
-    advantage: Literal["grpo"] = Field("grpo", description="Advantage estimator")
+    advantage: AlgorithmName = Field("grpo", description=f"Algorithm: one of {', '.join(ADVANTAGES)}")
+    baseline: Literal["group", "belief"] = Field(
+        "group",
+        description="What rewards are measured against: their group's mean, or what was believed before the step",
+    )
+    gamma: ClosedShare = Field(1.0, description="PPO, REINFORCE++: discount of later rewards")
+    gae_lambda: ClosedShare = Field(1.0, description="PPO: 0 looks one token ahead, 1 to the end")
+    value: Literal["none", "head", "model"] = Field(
+        "head", description="PPO: value function on the policy's hidden states, or a model of its own"
+    )
+    value_learning_rate: PositiveFloat = Field(1e-3, description="PPO: AdamW learning rate of the value function")
+    value_clip: PositiveFloat | None = Field(0.2, description="PPO: how far a value may move within a step")
+    aggregation: Literal["auto", "token", "sequence", "group", "constant"] = Field(
+        "auto", description="What a batch's loss is a mean over; 'auto': 'constant' for dr_grpo, 'token' for the others"
+    )
+    equal_groups: bool = Field(
+        False, description="Every group weighs the same, however many rollouts it has (for on_commit = 'stop')"
+    )
+    overlong: Literal["keep", "mask", "penalty"] = Field(
+        "keep", description="Answers cut at the limit: train on them, do not, or take reward off as they near it"
+    )
+    overlong_window: PositiveInt = Field(32, description="Tokens before the limit over which the penalty grows")
+    overlong_penalty: PositiveFloat = Field(0.5, description="Reward taken off at the limit")
+    kl_coef: NonNegativeFloat = Field(0.0, description="Weight of the KL to a frozen reference; 0: no reference")
+    kl_estimator: Literal["k1", "k2", "k3"] = Field("k3", description="Estimator of that KL")
+    kl_in: Literal["loss", "reward"] = Field("loss", description="Where that KL is added")
+    reference: str | None = Field(None, description="Model of the reference; if not set, the model as training began")
+    entropy_coef: NonNegativeFloat = Field(0.0, description="Weight of the entropy bonus")
+    tis_cap: PositiveFloat | None = Field(
+        2.0,
+        description="Cap of the importance weights for the gap between engine and learner; "
+        "off where the engine samples from the learner's own float32 weights",
+    )
     learning_rate: PositiveFloat = Field(
         2e-4, description="AdamW learning rate; the default suits the built-in model, large ones want about 1e-6"
     )
+    schedule: Literal["constant", "linear", "cosine"] = Field(
+        "constant",
+        description="Learning rate after the warm-up: as it is, or falling until the last step",
+    )
+    final_rate_share: ClosedShare = Field(0.0, description="Share of the learning rate left at the end of a schedule")
     warmup_steps: NonNegativeInt = Field(0, description="Steps of linear warm-up")
     weight_decay: NonNegativeFloat = Field(0.0, description="AdamW weight decay")
     beta1: Share = Field(0.9, description="AdamW decay of the first moment")
     beta2: Share = Field(0.99, description="AdamW decay of the second moment")
+    master_weights: bool = Field(
+        True, description="bfloat16 models: keep weights, gradients and AdamW's state in float32 beside them"
+    )
     max_grad_norm: PositiveFloat = Field(1.0, description="Gradients are scaled down to this norm")
     clip_low: Share = Field(0.2, description="The ratio is clipped below at 1 - clip_low")
     clip_high: PositiveFloat = Field(0.28, description="The ratio is clipped above at 1 + clip_high")
     dual_clip: Annotated[float, Field(gt=1)] | None = Field(3.0, description="Bound on the loss of negative advantages")
+    epochs: PositiveInt = Field(1, description="How often a step's rollouts are trained on")
     updates_per_step: PositiveInt = Field(
-        2, description="Optimizer updates made of each batch, over parts of its groups"
+        2, description="Optimizer updates made of each batch and epoch, over parts of its groups"
     )
     micro_batch_tokens: PositiveInt = Field(4096, description="Padded tokens in one forward and backward pass")
+    layout: Literal["auto", "padded", "packed"] = Field(
+        "auto",
+        description="Micro-batches as rows, or end to end; 'auto': packed where attention skips what it masks",
+    )
+    logits_mib: PositiveInt = Field(256, description="Largest piece of float32 logits that is held at once, in MiB")
+    gradient_checkpointing: bool = Field(False, description="Recompute each layer in the backward pass to save memory")
+    max_bad_updates: PositiveInt = Field(3, description="Updates in a row that were not finite, after which a run ends")
+    lora_rank: NonNegativeInt = Field(0, description="Rank of LoRA adapters; 0: train all weights")
+    lora_alpha: PositiveFloat = Field(32.0, description="LoRA: adapters are scaled by lora_alpha / lora_rank")
+    lora_targets: Annotated[tuple[str, ...], BeforeValidator(_one_or_more)] = Field(
+        (), description="LoRA: names of the layers that get adapters; none named: all linear ones but the output head"
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self):
+        if self.clip_low > self.clip_high:
+            raise ValueError(
+                f"learner.clip_low = {self.clip_low}, learner.clip_high = {self.clip_high}; expected clip_low, which "
+                "clips below, to be at most clip_high, which clips above: are they reversed?"
+            )
+        if get_estimator(self.advantage).needs_values and self.value == "none":
+            raise ValueError(f"learner.value = 'none' with advantage = {self.advantage!r}; expected 'head' or 'model'")
+        if self.baseline == "belief" and not get_estimator(self.advantage).takes_beliefs:
+            able = ", ".join(name for name, estimator in ADVANTAGES.items() if estimator.takes_beliefs)
+            raise ValueError(f"learner.baseline = 'belief' with advantage = {self.advantage!r}; expected one of {able}")
+        if self.reference is not None and not self.kl_coef:
+            raise ValueError(f"learner.reference = {self.reference!r} with kl_coef = 0; expected kl_coef above 0")
+        if self.lora_targets and not self.lora_rank:
+            raise ValueError("learner.lora_targets is set with lora_rank = 0; expected lora_rank of at least 1")
+        return self
+
+    @property
+    def loss_mean(self) -> str:
+        """The aggregation in force, a name in `sara.losses.AGGREGATIONS`."""
+        if self.aggregation != "auto":
+            return self.aggregation
+        return "constant" if self.advantage == "dr_grpo" else "token"
 
 
 class TrainingConfig(Section):
@@ -236,6 +321,12 @@ class RunConfig(Section):
             )
         return self
 
+    @property
+    def title(self) -> str:
+        """What a run is called beside others: the algorithm is named where it is not the usual one."""
+        algorithm = "" if self.learner.advantage == "grpo" else f" {self.learner.advantage}"
+        return f"{self.strategy}{algorithm} seed {self.seed}"
+
     def with_model(self, path: Path) -> RunConfig:
         """The same configuration with another model."""
         return self.model_copy(update={"model": self.model.model_copy(update={"path": str(path)})})
@@ -256,12 +347,30 @@ class CompareConfig(RunConfig):
         (0,), min_length=1, description="Seeds to train each strategy with"
     )
 
-    def run(self, strategy: str, seed: int) -> RunConfig:
-        """Configuration of one of its training runs."""
+    algorithms: Annotated[tuple[AlgorithmName, ...], BeforeValidator(_one_or_more), AfterValidator(_are_distinct)] = (
+        Field((), description="Algorithms to train each strategy with; none named: learner.advantage alone")
+    )
+
+    def run(self, strategy: str, seed: int, algorithm: str | None = None) -> RunConfig:
+        """Configuration of one of its training runs; without `algorithm`, with that of the learner."""
         values = {name: getattr(self, name) for name in RunConfig.model_fields}
         name = f"{strategy.replace('+', '-')}-seed{seed}"
+        if algorithm is not None:
+            name = f"{algorithm.replace('+', 'p')}-{name}"
+            values["learner"] = LearnerConfig(**self.learner.model_dump() | {"advantage": algorithm})
         return RunConfig(**values | {"name": name, "strategy": strategy, "seed": seed})
 
     def runs(self) -> list[RunConfig]:
-        """Configurations of all its training runs, by seed, then strategy."""
-        return [self.run(strategy, seed) for seed in self.seeds for strategy in self.strategies]
+        """Configurations of all its training runs, by seed, then algorithm, then strategy."""
+        return [
+            self.run(strategy, seed, algorithm)
+            for seed in self.seeds
+            for algorithm in self.algorithms or (None,)
+            for strategy in self.strategies
+        ]
+
+    @model_validator(mode="after")
+    def _algorithms_can_run(self):
+        for algorithm in self.algorithms:
+            LearnerConfig(**self.learner.model_dump() | {"advantage": algorithm})
+        return self

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
+from torch import Tensor
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -74,10 +76,13 @@ def load_reader(config: ModelConfig) -> Reader:
     return Reader(tokenizer, int(getattr(model_config, "max_position_embeddings", _NO_LIMIT)))
 
 
-def save_policy(policy: Policy, folder: Path) -> None:
-    """Write weights (safetensors) and tokenizer so that `load_policy` reads them back."""
+def save_policy(policy: Policy, folder: Path, weights: Mapping[str, Tensor] | None = None) -> None:
+    """Write weights (safetensors) and tokenizer so that `load_policy` reads them back.
+
+    weights   what to write in place of the model's own, under the names of a plain model
+    """
     disable_progress_bar()
-    policy.model.save_pretrained(folder)
+    policy.model.save_pretrained(folder, state_dict=weights)
     policy.tokenizer.save_pretrained(folder)
 
 

@@ -9,18 +9,21 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from sara.advantages import ADVANTAGES
+from sara.advantages import RateBeliefs
 from sara.collection import Collection, collect
 from sara.config import RunConfig
 from sara.datasets.base import Problem
 from sara.engines import make_engine
 from sara.engines.base import Sampling
 from sara.evaluation import Evaluation, evaluate
-from sara.learner import Learner, TrainingExample
-from sara.models import Policy
+from sara.learner.adapters import has_adapters
+from sara.learner.experience import make_examples
+from sara.learner.setup import make_learner
+from sara.models import Policy, save_policy
 from sara.rollouts import PromptPool, Rollout, RolloutSampler
 from sara.seeds import step_rng
 from sara.strategies import configured_limits, configured_strategy
@@ -58,8 +61,8 @@ class Trainer:
             config.strategy, len(pool), config.seed, config.allocation, config.selection
         )
         self.limits = configured_limits(config.allocation)
-        self.learner = Learner(policy.model, config.learner, config.engine.temperature)
-        self.estimate_advantages = ADVANTAGES[config.learner.advantage]
+        self.learner = make_learner(config, policy, self.engine, pool)
+        self.beliefs = RateBeliefs(len(pool), config.allocation.alpha0, config.allocation.beta0)
 
     def step(self) -> StepReport:
         """One optimizer cycle: collect, score, update, sync weights."""
@@ -77,10 +80,15 @@ class Trainer:
             )
             rollouts = self.sampler.take(collection.trained.tolist())
         with clock.phase("update"):
-            examples = self._with_advantages(rollouts)
+            examples, figures = make_examples(
+                rollouts, self.learner, self.sampler.sampling.max_new_tokens, self._beliefs_of(rollouts)
+            )
             update = self.learner.update(examples, step_rng(self.config.seed, self.step_count, "minibatches"))
+            ledger = collection.ledger
+            self.beliefs.observe(ledger.prompts, ledger.n, ledger.s)
         with clock.phase("sync"):
-            self.engine.sync_weights(self.policy.model.named_parameters())
+            self.engine.sync_weights(self.learner.full_weights())
+        update |= figures if update["updates"] else {}
         return StepReport(self.step_count, collection, self._metrics(collection, update, clock))
 
     def evaluate(self) -> Evaluation:
@@ -88,13 +96,16 @@ class Trainer:
         settings = self.config.evaluation
         return evaluate(self.heldout, settings.k, settings.bootstrap, settings.seed)
 
-    def _with_advantages(self, rollouts: list[Rollout]) -> list[TrainingExample]:
-        if not rollouts:
-            return []
-        rewards = np.array([rollout.reward for rollout in rollouts], dtype=np.float64)  # (N,)
-        prompts = np.array([rollout.prompt for rollout in rollouts])  # (N,)
-        advantages = self.estimate_advantages(rewards, prompts)
-        return [TrainingExample(r, float(a)) for r, a in zip(rollouts, advantages, strict=True)]
+    def save_model(self, folder: Path) -> None:
+        """Write the policy as a plain model, adapters added in."""
+        model = self.policy.model
+        save_policy(self.policy, folder, dict(self.learner.full_weights()) if has_adapters(model) else None)
+
+    def _beliefs_of(self, rollouts: list[Rollout]) -> np.ndarray | None:
+        """(N,) what is believed of each rollout's prompt, if rewards are measured against it."""
+        if self.config.learner.baseline != "belief":
+            return None
+        return self.beliefs.rates(np.array([rollout.prompt for rollout in rollouts], dtype=np.int64))
 
     def _metrics(self, collection: Collection, update: dict[str, float], clock: Stopwatch) -> dict[str, float]:
         metrics = collection.metrics() | _reward_metrics(collection) | update | clock.metrics()

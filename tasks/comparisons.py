@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from sara.reporting import Comparison, Series, TrainingRun
+from sara.reporting.comparison import with_algorithm
 from tasks.tracking_store import TrackingError, open_client, readable_errors
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _REQUESTS_AT_ONCE = 8
 def load_comparison(tracking_uri: str, experiment: str, run_id: str | None = None) -> Comparison:
     """The comparison of `run_id`, or the newest one of the experiment.
 
-    Of several runs with one strategy and seed (a retry), the newest that finished counts. Raises
+    Of several runs with one strategy, algorithm and seed (a retry), the newest that finished counts. Raises
     TrackingError when there is none, and says what there is.
     """
     client = open_client(tracking_uri, must_exist=True)
@@ -31,7 +32,8 @@ def load_comparison(tracking_uri: str, experiment: str, run_id: str | None = Non
         chosen = _one_of_each([run for run in children if run.data.tags.get("sara.kind") == "training"])
         if not chosen:
             raise TrackingError(f"comparison {_named(parent)} of experiment {experiment!r} has no training run yet")
-        runs = tuple(_training_run(client, run) for run in chosen)
+        has_algorithms = len({_algorithm(run) for run in chosen}) > 1
+        runs = tuple(_training_run(client, run, has_algorithms) for run in chosen)
         return Comparison(
             name=parent.info.run_name or parent.info.run_id,
             runs=runs,
@@ -97,9 +99,9 @@ def _search(client: "MlflowClient", experiment_id: str, filter_string: str) -> l
 
 def _one_of_each(newest_first: Sequence["MlflowRun"]) -> list["MlflowRun"]:
     finished_first = sorted(newest_first, key=lambda run: run.info.status != "FINISHED")
-    chosen: dict[tuple[str, int], MlflowRun] = {}
+    chosen: dict[tuple[str, int, str], MlflowRun] = {}
     for run in finished_first:
-        chosen.setdefault(_identity(run), run)
+        chosen.setdefault((*_identity(run), _algorithm(run)), run)
     return [chosen[key] for key in sorted(chosen)]
 
 
@@ -114,8 +116,14 @@ def _identity(run: "MlflowRun") -> tuple[str, int]:
         ) from None
 
 
-def _training_run(client: "MlflowClient", run: "MlflowRun") -> TrainingRun:
+def _algorithm(run: "MlflowRun") -> str:
+    return run.data.tags.get("sara.algorithm", "")
+
+
+def _training_run(client: "MlflowClient", run: "MlflowRun", has_algorithms: bool) -> TrainingRun:
     strategy, seed = _identity(run)
+    if has_algorithms:
+        strategy = with_algorithm(strategy, _algorithm(run))
     metrics = histories(client, run.info.run_id)
     return TrainingRun(strategy, seed, metrics, run.info.run_name or "", run.info.run_id, run.info.status)
 

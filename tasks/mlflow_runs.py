@@ -44,6 +44,7 @@ def training_tags(config: RunConfig, data: PreparedData) -> dict[str, str]:
     return {
         "sara.kind": "training",
         "sara.strategy": config.strategy,
+        "sara.algorithm": config.learner.advantage,
         "sara.seed": str(config.seed),
         **data_tags(data),
     }

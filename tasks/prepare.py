@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from sara.config import RunConfig
 from sara.datasets import Problem, content_hash, load_split, write_problems
+from sara.learner.setup import require_room, require_same_vocabulary
 from sara.models import find_device, load_reader
 from sara.prompts import encode_prompts
 from tasks.retries import is_worth_a_retry
@@ -51,8 +52,10 @@ def prepare_data(config: RunConfig, folder: Path, is_training: bool = True) -> P
     find_device(config.model.device)
     reader = load_reader(config.model)
     sides = {split: load_split(config.data, split) for split in (("train", "heldout") if is_training else ("heldout",))}
-    for problems in sides.values():
-        encode_prompts(reader, problems, config.engine.max_new_tokens)
+    prompt_ids = {split: encode_prompts(reader, sides[split], config.engine.max_new_tokens) for split in sides}
+    if is_training:
+        require_room(config, prompt_ids["train"])
+        require_same_vocabulary(config, reader)
     if is_training and len(sides["train"]) < config.allocation.groups_per_step:
         raise ValueError(
             f"allocation.groups_per_step = {config.allocation.groups_per_step}; "

@@ -13,7 +13,8 @@ from pydantic import BaseModel
 
 from sara.config import RunConfig
 from sara.datasets import load_prepared
-from sara.models import load_policy, save_policy
+from sara.learner import TrainingDiverged
+from sara.models import load_policy
 from sara.training import Trainer
 from tasks.mlflow_runs import training_tags
 from tasks.prepare import PreparedData
@@ -35,7 +36,7 @@ class TrainedRun(BaseModel):
     name="train",
     tags=["gpu"],
     cache_policy=NO_CACHE,
-    task_run_name="train {config.strategy} seed {config.seed}",
+    task_run_name="train {config.title}",
 )
 def train(config: RunConfig, data: PreparedData, parent_run_id: str | None = None) -> TrainedRun:
     """Train with one strategy and seed; every step goes to `metrics.jsonl` and to MLflow.
@@ -52,7 +53,7 @@ def train(config: RunConfig, data: PreparedData, parent_run_id: str | None = Non
     with (
         claim_folder(config.output_dir / config.name) as folder,
         tracker.start_run(
-            name=f"{config.strategy} seed {config.seed}",
+            name=config.title,
             tags=training_tags(config, data),
             params=settings,
             parent_run_id=parent_run_id,
@@ -61,8 +62,12 @@ def train(config: RunConfig, data: PreparedData, parent_run_id: str | None = Non
     ):
         (folder / "config.json").write_text(json.dumps(settings, indent=2), encoding="utf-8")
         run.log_artifact(folder / "config.json")
-        _train_and_record(trainer, run)
-        model_path = _save_model(policy, folder / "model")
+        try:
+            _train_and_record(trainer, run)
+        except TrainingDiverged as error:
+            kept = _save_model(trainer, folder / "last_good_model")
+            raise TrainingDiverged(f"step {trainer.step_count}: {error}, kept in {kept}") from None
+        model_path = _save_model(trainer, folder / "model")
     return TrainedRun(mlflow_run_id=run.id, folder=folder, model_path=model_path, steps=config.training.steps)
 
 
@@ -79,10 +84,10 @@ def _train_and_record(trainer: Trainer, run: Run) -> None:
                 run.log(trainer.evaluate().metrics(), step=step)
 
 
-def _save_model(policy, path: Path) -> Path:
+def _save_model(trainer: Trainer, path: Path) -> Path:
     """Write the model beside its place and rename it, so that a half-written one is never found there."""
     partial = path.with_name(path.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
-    save_policy(policy, partial)
+    trainer.save_model(partial)
     partial.rename(path)
     return path

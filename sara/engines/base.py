@@ -71,6 +71,7 @@ class Engine(ABC):
     """
 
     policy_version: int = 0
+    shares_model: bool = False  # samples from the learner's own model, whose weights are its own at all times
 
     @abstractmethod
     def submit(self, requests: Sequence[Request], sampling: Sampling) -> list[int]:

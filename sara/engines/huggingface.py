@@ -23,6 +23,8 @@ class HuggingFaceEngine(Engine):
     max_sequences   completions decoded together at most
     """
 
+    shares_model = True
+
     def __init__(self, model: PreTrainedModel, end_token_ids: Sequence[int], max_sequences: int):
         self.model = model
         self.end_token_ids = torch.tensor(sorted(end_token_ids), device=model.device)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+REFERENCE = "ds"  # costs are given as a share of dynamic sampling's
 ORDER = ("uniform", "ds", "dps", "ds+dps", "sara", "sara+dps")
 FATES = ("effective", "abandoned", "audited", "saturated", "surplus", "unfinished", "missing")
 
@@ -21,6 +22,15 @@ _LABELS = {
     "sara": "SARA",
     "sara+dps": "SARA + DPS",
 }
+_ALGORITHMS = {
+    "grpo": "GRPO",
+    "dr_grpo": "Dr.GRPO",
+    "rloo": "RLOO",
+    "reinforce++": "REINFORCE++",
+    "reinforce++-baseline": "REINFORCE++ baseline",
+    "ppo": "PPO",
+}
+_BY = " by "
 
 
 class Series(NamedTuple):
@@ -77,10 +87,9 @@ class Comparison:
     started: str = ""
 
     def strategies(self) -> tuple[str, ...]:
-        """Known strategies in the order they build on each other, then the others by name."""
-        present = {run.strategy for run in self.runs}
-        known = tuple(name for name in ORDER if name in present)
-        return known + tuple(sorted(present - set(ORDER)))
+        """By algorithm where there are several; known strategies in the order they build on each other, then the others
+        by name."""
+        return tuple(sorted({run.strategy for run in self.runs}, key=_rank))
 
     def of(self, strategy: str) -> tuple[TrainingRun, ...]:
         """The runs of one strategy, by seed."""
@@ -90,6 +99,30 @@ class Comparison:
         return tuple(sorted({run.seed for run in self.runs}))
 
 
+def with_algorithm(strategy: str, algorithm: str) -> str:
+    """The name of a strategy in a comparison of several algorithms, where each pair of the two is one of its own."""
+    return f"{strategy}{_BY}{algorithm}"
+
+
+def bare_strategy(strategy: str) -> str:
+    """The strategy's own name, without the algorithm that it was trained with."""
+    return strategy.partition(_BY)[0]
+
+
+def reference_of(strategy: str) -> str:
+    """What the costs of a strategy are a share of: dynamic sampling with the same algorithm."""
+    return REFERENCE + "".join(strategy.partition(_BY)[1:])
+
+
 def label(strategy: str) -> str:
     """How a strategy is written for readers."""
-    return _LABELS.get(strategy, strategy)
+    name, _, algorithm = strategy.partition(_BY)
+    written = _LABELS.get(name, name)
+    return f"{_ALGORITHMS.get(algorithm, algorithm)}, {written}" if algorithm else written
+
+
+def _rank(strategy: str) -> tuple:
+    name, _, algorithm = strategy.partition(_BY)
+    algorithms = list(_ALGORITHMS)
+    place = algorithms.index(algorithm) if algorithm in algorithms else len(algorithms)
+    return place, algorithm, ORDER.index(name) if name in ORDER else len(ORDER), name

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from matplotlib import font_manager
 from matplotlib.axes import Axes
 
+from sara.reporting.comparison import bare_strategy
+
 _FAMILIES = ("Inter", "Helvetica Neue", "Helvetica", "Arial", "Liberation Sans", "DejaVu Sans")
 DPI = 200  # twice the 100 dots an inch that a page shows
 WIDTH_IN = 9.6
@@ -33,6 +35,7 @@ class Scheme:
 
     def strategy(self, name: str, others: tuple[str, ...] = ()) -> str:
         """The strategy's colour; a strategy we do not know takes a spare one by its place in `others`."""
+        name, *others = map(bare_strategy, (name, *others))
         if name in self.strategies:
             return self.strategies[name]
         unknown = [other for other in others if other not in self.strategies]

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
 
-from sara.reporting.comparison import Comparison, TrainingRun, label
+from sara.reporting.comparison import REFERENCE, Comparison, TrainingRun, label, reference_of
 from sara.reporting.estimates import GAIN_RANGE, Estimate, base_estimate, estimate, last_step, seed_spread
 
-REFERENCE = "ds"  # costs are given as a share of dynamic sampling's
+__all__ = ["REFERENCE", "Row", "rows_as_json", "summary_table"]
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,7 @@ def summary_table(comparison: Comparison) -> list[Row]:
     """One row for the base model where it was evaluated, then one for each strategy."""
     base = base_estimate(comparison, "eval/accuracy")
     first = Row("base", label("base"), accuracy=base, pass_at_k=base_estimate(comparison, "eval/pass_at_k"))
-    reference = comparison.of(REFERENCE)
-    rows = [_row(comparison, strategy, base, reference) for strategy in comparison.strategies()]
+    rows = [_row(comparison, strategy, base) for strategy in comparison.strategies()]
     return [first, *rows] if base else rows
 
 
@@ -54,8 +53,8 @@ def rows_as_json(rows: Sequence[Row]) -> list[dict[str, object]]:
     return [asdict(row) for row in rows]
 
 
-def _row(comparison: Comparison, strategy: str, base: Estimate | None, reference: Sequence[TrainingRun]) -> Row:
-    runs = comparison.of(strategy)
+def _row(comparison: Comparison, strategy: str, base: Estimate | None) -> Row:
+    runs, reference = comparison.of(strategy), comparison.of(reference_of(strategy))
     rollouts, tokens = _mean(runs, _total_rollouts), _mean(runs, _total_tokens)
     accuracy = _final(comparison, runs, "eval/accuracy")
     return Row(

@@ -1,11 +1,9 @@
-"""Policy losses over tokens: pure functions of log-probabilities and advantages.
-
-All take flat tensors over the trained tokens (T,), whatever rollouts they belong to.
-"""
+"""The clipped policy-gradient loss of tokens: a pure function of log-probabilities and advantages."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,9 +23,22 @@ class Clipping:
     dual: float | None
 
 
+class PolicyLoss(NamedTuple):
+    """Losses (T,), and which bound made a token's gradient zero: (T,) bool each, no token in two of them."""
+
+    losses: Tensor
+    is_low: Tensor
+    is_high: Tensor
+    is_dual: Tensor
+
+    @property
+    def is_clipped(self) -> Tensor:
+        return self.is_low | self.is_high | self.is_dual
+
+
 def clipped_policy_loss(
     policy_logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, clipping: Clipping
-) -> tuple[Tensor, Tensor]:
+) -> PolicyLoss:
     """Loss of each token, and whether a bound made its gradient zero.
 
     max(-r A, -clip(r, 1 - low, 1 + high) A) with r = exp(policy - old) (PPO, Schulman et al. 2017, eq. 7).
@@ -35,22 +46,15 @@ def clipped_policy_loss(
     policy_logprobs   (T,) float32, with gradient
     old_logprobs      (T,) float32, without gradient
     advantages        (T,) float32
-    returns           losses (T,) float32, is_clipped (T,) bool
     """
     ratio = torch.exp(policy_logprobs - old_logprobs)
     unclipped = -ratio * advantages
     clipped = -ratio.clamp(1 - clipping.low, 1 + clipping.high) * advantages
     losses = torch.maximum(unclipped, clipped)
-    is_clipped = clipped > unclipped
+    is_clipped, is_punished = clipped > unclipped, advantages < 0
+    is_dual = torch.zeros_like(is_clipped)
     if clipping.dual is not None:
         bound = -clipping.dual * advantages
-        is_beyond = (advantages < 0) & (losses > bound)
-        losses = torch.where(is_beyond, bound, losses)
-        is_clipped = is_clipped | is_beyond
-    return losses, is_clipped
-
-
-def kl_k3(policy_logprobs: Tensor, reference_logprobs: Tensor) -> Tensor:
-    """Estimate of KL(policy || reference) on tokens sampled from the policy, >= 0 (Schulman 2020, estimator k3)."""
-    difference = reference_logprobs - policy_logprobs
-    return torch.exp(difference) - 1 - difference
+        is_dual = is_punished & (losses > bound)
+        losses = torch.where(is_dual, bound, losses)
+    return PolicyLoss(losses, is_clipped & is_punished & ~is_dual, is_clipped & ~is_punished, is_dual)

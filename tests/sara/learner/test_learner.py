@@ -9,11 +9,13 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaForCausalLM
 
-from sara import learner as learner_module
 from sara.config import LearnerConfig
 from sara.engines.base import Completion, Request, Sampling
 from sara.engines.huggingface import HuggingFaceEngine
 from sara.learner import Learner, TrainingExample
+from sara.learner import micro_batches as learner_module
+from sara.learner.examples import split_by_group
+from sara.learner.micro_batches import split_by_tokens
 from sara.rollouts import Rollout
 from sara.seeds import rollout_seeds
 
@@ -296,24 +298,24 @@ def test_the_parts_of_a_step_hold_whole_groups_and_every_group_once():
     rng = np.random.default_rng(0)
     prompts = rng.integers(0, 7, size=40)
     examples = [make_example((1,), (2,), 1.0, int(prompt)) for prompt in prompts]
-    parts = list(learner_module._split_by_group(examples, 3, rng))
+    parts = list(split_by_group(examples, 3, rng))
     assert len(parts) == 3 and sorted(i for part in parts for i in part) == list(range(40))
     groups = [{int(prompts[i]) for i in part} for part in parts]
     assert sum(map(len, groups)) == len(set(prompts.tolist()))
-    again = list(learner_module._split_by_group(examples, 3, np.random.default_rng(5)))
-    other = list(learner_module._split_by_group(examples, 3, np.random.default_rng(6)))
-    assert again == list(learner_module._split_by_group(examples, 3, np.random.default_rng(5))) != other
+    again = list(split_by_group(examples, 3, np.random.default_rng(5)))
+    other = list(split_by_group(examples, 3, np.random.default_rng(6)))
+    assert again == list(split_by_group(examples, 3, np.random.default_rng(5))) != other
 
 
 def test_micro_batches_hold_every_rollout_once_within_their_padded_size():
     rng = np.random.default_rng(0)
     examples = [make_example((1,) * 3, (2,) * int(length), 1.0) for length in rng.integers(1, 40, size=60)]
-    parts = list(learner_module._micro_batches(examples, 100))
+    parts = list(split_by_tokens([e.total_tokens for e in examples], 100))
     assert sorted(i for part in parts for i in part) == list(range(60))
     sizes = [len(part) * max(examples[i].total_tokens for i in part) for part in parts]
     assert max(sizes) <= 100
     assert len(parts) < 25  # 60 rollouts of 23 tokens on average: 13.8 parts at the least
-    assert list(learner_module._micro_batches(examples, 1)) == [[i] for part in parts for i in part]
+    assert list(split_by_tokens([e.total_tokens for e in examples], 1)) == [[i] for part in parts for i in part]
 
 
 def test_a_state_that_is_saved_and_loaded_goes_on_bit_for_bit(make_policy):
@@ -376,9 +378,44 @@ def test_dropout_is_off_while_training():
     assert abs(update(make_learner(model.train(), 1.0), examples)["kl_behavior"]) < 1e-5
 
 
-def test_a_gradient_that_is_not_finite_stops_before_the_weights_change(make_policy):
+def test_an_update_that_is_not_finite_leaves_everything_as_it_was_and_names_its_prompts(make_policy):
     model = make_policy().model
-    before = copy.deepcopy(model.state_dict())
-    with pytest.raises(RuntimeError, match="non-finite"):
-        update(make_learner(model), [make_example((11, 3), (40, 41), float("nan"))])
+    learner = make_learner(model, weight_decay=0.1, warmup_steps=3)
+    update(learner, [make_example((11, 3), (40, 41), 1.0)])  # momentum, which a step would move the weights by
+    before, state = copy.deepcopy(model.state_dict()), copy.deepcopy(learner.state_dict())
+    with pytest.warns(UserWarning, match="an update over prompts 7, 8 was left out"):
+        metrics = update(
+            learner, [make_example((11, 3), (40, 41), float("nan"), 7), make_example((11, 3), (40,), 1.0, 8)]
+        )
+    assert (metrics["updates"], metrics["bad_updates"], metrics["skipped_updates"]) == (0.0, 1.0, 0.0)
     assert all(torch.equal(before[name], weight) for name, weight in model.state_dict().items())
+    after = learner.state_dict()
+    assert after["schedule"] == state["schedule"]
+    for old, new in zip(state["optimizer"]["state"].values(), after["optimizer"]["state"].values(), strict=True):
+        assert all(torch.equal(old[name], new[name]) for name in old)
+
+
+def test_the_other_update_of_a_step_goes_on(make_policy):
+    model = make_policy().model
+    examples = [make_example((11, 3), (40, 41), advantage, i) for i, advantage in enumerate((float("inf"), 1.0))]
+    with pytest.warns(UserWarning):
+        metrics = update(make_learner(model, updates_per_step=2), examples)
+    assert (metrics["updates"], metrics["bad_updates"]) == (1.0, 1.0)
+    assert np.isfinite(list(metrics.values())).all()
+    assert all(weight.isfinite().all() for weight in model.parameters())
+
+
+def test_bad_updates_in_a_row_end_the_run_and_a_good_one_starts_the_count_anew(make_policy):
+    model = make_policy().model
+    learner = make_learner(model, max_bad_updates=2)
+    bad, good = [make_example((11, 3), (40, 41), float("nan"), 5)], [make_example((11, 3), (40, 41), 1.0)]
+    with pytest.warns(UserWarning):
+        update(learner, bad)
+    update(learner, good)
+    with pytest.warns(UserWarning):
+        update(learner, bad)
+    weights = copy.deepcopy(model.state_dict())
+    with pytest.raises(TrainingDiverged, match=r"prompts 5 .*2 in a row \(learner.max_bad_updates\)") as caught:
+        update(learner, bad)
+    assert "\n" not in str(caught.value)
+    assert all(torch.equal(weights[name], weight) for name, weight in model.state_dict().items())

@@ -1,0 +1,90 @@
+"""Micro-batches: rollouts of like length that go through the model together, as rows or end to end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sara.learner.examples import TrainingExample
+
+_PAD = 0  # any id: what it stands for is never looked at
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """Some rollouts as tensors, with M trained tokens, rollout after rollout.
+
+    input_ids        (N, L) int64, prompt and response of each
+    positions        (N, L) int64, or None: 0, 1, ... along each row
+    attention_mask   (N, L) int64, or None: causal attention alone keeps out what stands behind a row's end
+    predictors       (M,) int64, places in the flattened (N * L) that predict the trained tokens: one before each
+    targets          (M,) int64, ids of the trained tokens
+    """
+
+    input_ids: Tensor
+    positions: Tensor | None
+    attention_mask: Tensor | None
+    predictors: Tensor
+    targets: Tensor
+
+
+def split_by_tokens(lengths: Sequence[int], max_tokens: int, is_packed: bool = False) -> Iterator[list[int]]:
+    """Indices of sequences of like length whose padded size stays within max_tokens (one sequence at least).
+
+    lengths     (N,) tokens of each, prompt included
+    is_packed   end to end, so that a micro-batch is as large as its sequences together
+    """
+    part: list[int] = []
+    held = 0
+    for i in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):
+        size = held + lengths[i] if is_packed else (len(part) + 1) * lengths[i]
+        if part and size > max_tokens:
+            yield part
+            part, size = [], lengths[i]
+        part.append(i)
+        held = size
+    if part:
+        yield part
+
+
+def as_rows(examples: Sequence[TrainingExample], device) -> MicroBatch:
+    """Padded on the right, where causal attention never looks: no mask is needed, and none slows attention down."""
+    sequences = [_sequence(example) for example in examples]
+    length = max(map(len, sequences))
+    input_ids = np.full((len(examples), length), _PAD, dtype=np.int64)
+    for row, sequence in enumerate(sequences):
+        input_ids[row, : len(sequence)] = sequence
+    starts = np.arange(len(examples)) * length
+    return _micro_batch(examples, input_ids, None, starts, device)
+
+
+def end_to_end(examples: Sequence[TrainingExample], device) -> MicroBatch:
+    """One row without padding; positions start anew with each rollout, by which attention keeps them apart."""
+    sequences = [_sequence(example) for example in examples]
+    positions = np.concatenate([np.arange(len(sequence)) for sequence in sequences])
+    starts = np.cumsum([0] + [len(sequence) for sequence in sequences[:-1]])
+    return _micro_batch(examples, np.concatenate(sequences)[None], positions[None], starts, device)
+
+
+def _sequence(example: TrainingExample) -> np.ndarray:
+    return np.concatenate([example.rollout.prompt_ids, example.rollout.completion.token_ids]).astype(np.int64)
+
+
+def _micro_batch(examples, input_ids: np.ndarray, positions: np.ndarray | None, starts, device) -> MicroBatch:
+    places = [
+        start + len(example.rollout.prompt_ids) + example.trained_positions
+        for start, example in zip(starts, examples, strict=True)
+    ]
+    trained = torch.from_numpy(np.concatenate(places).astype(np.int64))
+    ids = torch.from_numpy(input_ids)
+    return MicroBatch(
+        input_ids=ids.to(device),
+        positions=None if positions is None else torch.from_numpy(positions).to(device),
+        attention_mask=None,
+        predictors=(trained - 1).to(device),
+        targets=ids.flatten()[trained].to(device),
+    )
