@@ -235,8 +235,8 @@ class Learner:
         message = f"an update over prompts {named} was left out: its loss or gradient is not finite"
         if self.bad_updates_in_a_row >= self.config.max_bad_updates:
             raise TrainingDiverged(
-                f"{message}; that is {self.bad_updates_in_a_row} in a row (learner.max_bad_updates): training ends with "
-                "the weights of the last good update"
+                f"{message}; that is {self.bad_updates_in_a_row} in a row (learner.max_bad_updates): "
+                "training ends with the weights of the last good update"
             )
         warnings.warn(message, UserWarning, stacklevel=4)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from sara.config import RunConfig
+from sara.config import LearnerConfig, RunConfig
 from sara.strategies import STRATEGIES
 from tasks.evaluate import evaluate_model, responses_path
 from tasks.mlflow_runs import evaluation_run
@@ -19,6 +19,10 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "metrics.md").read_text(e
 EVERY_STEP = "Every step of every strategy"
 OTHER_SECTIONS = {
     "update": "Steps with an update",
+    "importance": "With importance weights",
+    "reference": "With a reference in the loss",
+    "penalty": "With a reference in the reward",
+    "ppo": "With PPO",
     "sara": "Steps of SARA and SARA+DPS",
     "audit": "Once an audit is complete",
     "evaluation": "Evaluations",
@@ -61,6 +65,29 @@ def test_a_step_logs_what_is_documented(config, problems, strategy):
     logged = logged_by(config, train.fn(run, problems).mlflow_run_id)
     sections = ["update", "sara"] if "sara" in strategy else ["update"]
     assert logged == documented(EVERY_STEP, *(OTHER_SECTIONS[section] for section in sections))
+
+
+@pytest.mark.parametrize(
+    ("settings", "section"),
+    [
+        ({"kl_coef": 0.1}, "reference"),
+        ({"kl_coef": 0.1, "kl_in": "reward"}, "penalty"),
+        ({"advantage": "ppo"}, "ppo"),
+    ],
+)
+def test_settings_of_the_learner_log_what_is_documented(config, problems, settings, section):
+    learner = LearnerConfig(**settings)
+    run = config.model_copy(update={"strategy": "uniform", "name": f"with-{section}", "learner": learner})
+    logged = logged_by(config, train.fn(run, problems).mlflow_run_id)
+    assert logged == documented(EVERY_STEP, OTHER_SECTIONS["update"], OTHER_SECTIONS[section])
+
+
+def test_importance_weights_log_what_is_documented(config, problems):
+    """bfloat16 weights: engine and learner round differently."""
+    model = config.model.model_copy(update={"dtype": "bfloat16"})
+    run = config.model_copy(update={"strategy": "uniform", "name": "bfloat16", "model": model})
+    logged = logged_by(config, train.fn(run, problems).mlflow_run_id)
+    assert logged == documented(EVERY_STEP, OTHER_SECTIONS["update"], OTHER_SECTIONS["importance"])
 
 
 def test_audits_log_what_is_documented(config, problems):

@@ -12,7 +12,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaForCausalLM
 from sara.config import LearnerConfig
 from sara.engines.base import Completion, Request, Sampling
 from sara.engines.huggingface import HuggingFaceEngine
-from sara.learner import Learner, TrainingExample
+from sara.learner import Learner, TrainingDiverged, TrainingExample
 from sara.learner import micro_batches as learner_module
 from sara.learner.examples import split_by_group
 from sara.learner.micro_batches import split_by_tokens
