@@ -6,12 +6,14 @@ Owns a training run's state and its one step. Returns numbers; recording them is
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from sara.advantages import RateBeliefs
 from sara.collection import Collection, collect
@@ -24,6 +26,7 @@ from sara.learner.adapters import has_adapters
 from sara.learner.experience import make_examples
 from sara.learner.setup import make_learner
 from sara.models import Policy, save_policy
+from sara.random_state import random_state, restore_random_state
 from sara.rollouts import PromptPool, Rollout, RolloutSampler
 from sara.seeds import step_rng
 from sara.strategies import configured_limits, configured_strategy
@@ -50,6 +53,7 @@ class Trainer:
         self.config = config
         self.policy = policy
         self.step_count = 0
+        self.clock = Stopwatch()
         self.cumulative = {"cumulative/rollouts": 0.0, "cumulative/tokens": 0.0}
         self.engine = make_engine(config.engine, policy)
         sampling = Sampling(config.engine.temperature, config.engine.max_new_tokens)
@@ -65,9 +69,12 @@ class Trainer:
         self.beliefs = RateBeliefs(len(pool), config.allocation.alpha0, config.allocation.beta0)
 
     def step(self) -> StepReport:
-        """One optimizer cycle: collect, score, update, sync weights."""
+        """One optimizer cycle: collect, score, update, sync weights.
+
+        Interrupted while `is_collecting`, it has changed no weight: `rewind` to the `position` before it.
+        """
         self.step_count += 1
-        clock = Stopwatch()
+        clock = self.clock = Stopwatch()
         with clock.phase("collect"):
             collection = collect(
                 self.step_count,
@@ -107,6 +114,48 @@ class Trainer:
             return None
         return self.beliefs.rates(np.array([rollout.prompt for rollout in rollouts], dtype=np.int64))
 
+    @property
+    def is_collecting(self) -> bool:
+        """Whether a step is under way that has not begun to change the weights."""
+        return self.clock.current == "collect"
+
+    def position(self) -> dict[str, Any]:
+        """Where the run is, weights and optimizer apart."""
+        return {
+            "step": self.step_count,
+            "cumulative": dict(self.cumulative),
+            "selector": self.selector.state_dict(),
+            "allocator": self.allocator.state_dict(),
+            "beliefs": self.beliefs.state_dict(),
+        }
+
+    def rewind(self, position: Mapping[str, Any]) -> None:
+        """Go back to a `position`; rollouts drawn since then are dropped."""
+        self.step_count = position["step"]
+        self.cumulative = dict(position["cumulative"])
+        self.selector.load_state_dict(position["selector"])
+        self.allocator.load_state_dict(position["allocator"])
+        self.beliefs.load_state_dict(position["beliefs"])
+        self.sampler.take([])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that lasts between two steps, but for the weights, which are the model's own."""
+        return {
+            "position": self.position(),
+            "learner": self.learner.state_dict(),
+            "policy_version": self.engine.policy_version,
+            "random": random_state(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+        """Go on, bit for bit, where a run with the same configuration and problems had its `state_dict` and weights."""
+        self.policy.model.load_state_dict(weights)
+        self.learner.load_state_dict(state["learner"])
+        self.rewind(state["position"])
+        self.engine.sync_weights(self.learner.full_weights())
+        self.engine.policy_version = state["policy_version"]
+        restore_random_state(state["random"])
+
     def _metrics(self, collection: Collection, update: dict[str, float], clock: Stopwatch) -> dict[str, float]:
         metrics = collection.metrics() | _reward_metrics(collection) | update | clock.metrics()
         self.cumulative["cumulative/rollouts"] += metrics["rollouts/generated"]
@@ -133,16 +182,20 @@ def _reward_metrics(collection: Collection) -> dict[str, float]:
 
 
 class Stopwatch:
-    """Wall time of a step and its phases, in seconds."""
+    """Wall time of a step and its phases, in seconds; `current` names the phase under way."""
 
     def __init__(self) -> None:
+        self.current: str | None = None
         self._start = time.perf_counter()
         self._phases: dict[str, float] = {}
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
+        start, self.current = time.perf_counter(), name
+        try:
+            yield
+        finally:
+            self.current = None
         self._phases[name] = self._phases.get(name, 0.0) + time.perf_counter() - start
 
     def metrics(self) -> dict[str, float]:
