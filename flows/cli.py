@@ -1,4 +1,4 @@
-"""The command line: `sara compare | train | evaluate | report | simulate | replay | plan | pretrain | ui`.
+"""The command line: `sara compare | train | evaluate | report | simulate | replay | plan | sync | pretrain | ui`.
 
 Owns options, printing and the one-line errors. Prefect, MLflow and torch are imported by the command
 that needs them, so that `--help` and a mistake in a configuration answer at once.
@@ -16,6 +16,7 @@ import typer
 from flows.commands.plan import plan
 from flows.commands.replay import replay
 from flows.commands.simulate import simulate
+from flows.commands.sync import sync
 from flows.environment import set_up_environment
 
 app = typer.Typer(
@@ -58,6 +59,8 @@ def compare(
     from flows.compare import compare as compare_flow
 
     result = compare_flow(settings)
+    if result.report is None:  # MLflow was not reached, and a warning has said how to go on
+        return
     _print_comparison(settings.tracking.uri, settings.tracking.experiment, result.mlflow_run_id, as_json)
     _say(f"report   {result.report}", f"records  {settings.tracking.uri} (look at them with `make ui`)")
 
@@ -164,6 +167,9 @@ app.command()(replay)
 
 
 app.command()(simulate)
+
+
+app.command()(sync)
 
 
 def _print_comparison(uri: str, experiment: str, run_id: str, as_json: bool) -> None:

@@ -16,5 +16,5 @@ def evaluate(config: RunConfig) -> dict[str, float]:
     """Score `config.model` on the held-out problems; returns the scores by metric name."""
     with claim_folder(config.output_dir / config.name) as folder:
         data = prepare_data(config, folder / "data", is_training=False)
-        with evaluation_run(config, data) as mlflow_run_id:
-            return evaluate_model(config, data, mlflow_run_id, step=0, folder=folder)
+        with evaluation_run(config, data, folder):
+            return evaluate_model(config, data, folder, step=0, folder=folder)

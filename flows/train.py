@@ -18,5 +18,5 @@ def train_and_evaluate(config: RunConfig) -> TrainedRun:
         data = prepare_data(config, folder / "data")
         run = config.in_folder(folder).model_copy(update={"name": "training"})
         trained = train(run, data)
-        evaluate_model(run.with_model(trained.model_path), data, trained.mlflow_run_id, trained.steps, trained.folder)
+        evaluate_model(run.with_model(trained.model_path), data, trained.folder, trained.steps, trained.folder)
     return trained

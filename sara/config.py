@@ -293,6 +293,10 @@ class TrackingConfig(Section):
 
     uri: str = Field("sqlite:///outputs/mlflow.db", description="MLflow tracking URI")
     experiment: str = Field("sara", min_length=1, description="MLflow experiment")
+    when_absent: Literal["refuse", "queue"] = Field(
+        "refuse", description="If nothing answers at the URI when a run starts: refuse to start, or deliver later"
+    )
+    wait_s: NonNegativeFloat = Field(15.0, description="Longest wait for MLflow at the end of a run, in seconds")
 
 
 class RunConfig(Section):

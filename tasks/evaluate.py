@@ -20,7 +20,7 @@ from sara.models import load_policy
 from sara.rollouts import PromptPool, RolloutSampler
 from tasks.prepare import PreparedData
 from tasks.retries import is_worth_a_retry
-from tasks.tracking import connect
+from tasks.tracking import reopen_run
 
 
 @task(
@@ -35,13 +35,15 @@ from tasks.tracking import connect
 def evaluate_model(
     config: RunConfig,
     data: PreparedData,
-    mlflow_run_id: str,
+    run_folder: Path,
     step: int,
     folder: Path,
     base_responses: Path | None = None,
 ) -> dict[str, float]:
-    """Score `config.model` and log the scores at `step` of an MLflow run, with every graded response.
+    """Score `config.model` and log the scores at `step` of a run, with every graded response.
 
+    run_folder       folder of the run that the scores are recorded in
+    folder           where the graded responses are written
     base_responses   graded responses of the base model on the same problems, to give the gain over it
     returns          the scores, by metric name
     """
@@ -63,8 +65,7 @@ def evaluate_model(
         scores |= _gain(evaluation, problems, base_responses, config)
     responses = responses_path(folder, step)
     write_responses(evaluation, problems, responses)
-    tracker = connect(config.tracking.uri, config.tracking.experiment)
-    with tracker.attach(mlflow_run_id, folder / "metrics.jsonl") as run:
+    with reopen_run(run_folder, config.tracking.wait_s) as run:
         run.log(scores, step=step)
         run.log_artifact(responses, "evaluation")
     return scores

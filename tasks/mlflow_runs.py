@@ -1,36 +1,35 @@
-"""The MLflow runs that a flow holds open while its tasks work: what they are called, tagged and given."""
+"""The MLflow runs that a flow keeps going while its tasks work: what they are called, tagged and given."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from sara.config import CompareConfig, RunConfig
 from tasks.prepare import PreparedData
-from tasks.tracking import connect
+from tasks.tracking import hold_run
 
 
 @contextmanager
-def comparison_run(config: CompareConfig, data: PreparedData) -> Iterator[str]:
-    """The parent run of a comparison; gives its id, under which training runs are recorded."""
-    with _open_run(config, data, {"sara.kind": "comparison"}) as run_id:
-        yield run_id
+def comparison_run(config: CompareConfig, data: PreparedData, folder: Path) -> Iterator[None]:
+    """The parent run of a comparison, recorded in its folder; the training runs name that folder as their parent."""
+    with _hold_run(config, data, folder, {"sara.kind": "comparison"}):
+        yield
 
 
 @contextmanager
-def evaluation_run(config: RunConfig, data: PreparedData) -> Iterator[str]:
-    """A run that holds one evaluation and nothing else; gives its id."""
-    with _open_run(config, data, {"sara.kind": "evaluation"}) as run_id:
-        yield run_id
+def evaluation_run(config: RunConfig, data: PreparedData, folder: Path) -> Iterator[None]:
+    """A run that holds one evaluation and nothing else, recorded in the folder."""
+    with _hold_run(config, data, folder, {"sara.kind": "evaluation"}):
+        yield
 
 
 @contextmanager
-def _open_run(config: RunConfig, data: PreparedData, tags: dict[str, str]) -> Iterator[str]:
-    tracker = connect(config.tracking.uri, config.tracking.experiment)
+def _hold_run(config: RunConfig, data: PreparedData, folder: Path, tags: dict[str, str]) -> Iterator[None]:
     settings = config.model_dump(mode="json")
-    with tracker.start_run(name=config.name, tags=tags | data_tags(data), params=settings) as run:
-        run.log_dict(settings, "config.json")
-        yield run.id
+    with hold_run(config.tracking, folder, config.name, tags | data_tags(data), settings):
+        yield
 
 
 def data_tags(data: PreparedData) -> dict[str, str]:

@@ -15,7 +15,7 @@ from sara.learner.setup import require_room, require_same_vocabulary
 from sara.models import find_device, load_reader
 from sara.prompts import encode_prompts
 from tasks.retries import is_worth_a_retry
-from tasks.tracking import connect
+from tasks.tracking import require_store
 
 
 class PreparedSplit(BaseModel):
@@ -63,7 +63,7 @@ def prepare_data(config: RunConfig, folder: Path, is_training: bool = True) -> P
         )
     if is_training:
         _require_disjoint(sides["train"], sides["heldout"])
-    connect(config.tracking.uri, config.tracking.experiment)  # nothing is written where nothing can be recorded
+    require_store(config.tracking)  # nothing is written where nothing can be recorded
     written = {split: _write(problems, folder / f"{split}.jsonl") for split, problems in sides.items()}
     return PreparedData(train=written.get("train"), heldout=written["heldout"])
 

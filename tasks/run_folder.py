@@ -33,6 +33,16 @@ def claim_folder(folder: Path) -> Iterator[Path]:
         number += 1
 
 
+def is_in_use(folder: Path) -> bool:
+    """Whether a run holds the folder now."""
+    lock = FileLock(folder / _LOCK, timeout=0)
+    try:
+        with lock:
+            return False
+    except Timeout:
+        return True
+
+
 def _held(folder: Path) -> Iterator[Path]:
     try:
         yield folder

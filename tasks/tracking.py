@@ -1,38 +1,63 @@
-"""MLflow: where runs are kept, how their numbers get there, and how a comparison is read back.
+"""MLflow: what a run records, how it gets there, and how a comparison is read back.
 
-Every metric goes to a local metrics.jsonl first and to MLflow in batches, so that neither a killed
-run nor a server that went away loses a value. Never computes one.
+A run writes to files in its folder and nowhere else; a thread delivers them to MLflow. So neither a killed run nor a
+server that is slow, down or full loses a value or costs a second of training. Never computes a metric.
 """
 
 import json
 import logging
+import math
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sara.config import TrackingConfig
 from sara.reporting.metrics_file import MetricsFile, read_records
-from tasks.comparisons import histories, load_comparison
-from tasks.tracking_store import TrackingError, open_client, readable_errors, sqlite_path
+from tasks.comparisons import load_comparison
+from tasks.delivery import BackgroundDelivery
+from tasks.experiments import find_or_make_experiment
+from tasks.outbox import Outbox, as_entry
+from tasks.stopping import Stopped
+from tasks.tracking_store import StoreUnreachable, TrackingError, open_client, readable_errors
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Metric
 
-__all__ = ["Run", "Tracker", "TrackingError", "connect", "flatten", "load_comparison"]
+__all__ = [
+    "Run",
+    "Tracker",
+    "TrackingError",
+    "connect",
+    "flatten",
+    "hold_run",
+    "load_comparison",
+    "mlflow_run_id",
+    "open_run",
+    "reopen_run",
+]
 
-FLUSH_METRICS = 500  # buffered values that make a batch worth sending
-FLUSH_SECONDS = 10.0
-MAX_BATCH_METRICS = 1000  # this and the next three are MLflow's limits
-MAX_BATCH_PARAMS = 100
-MAX_PARAM_LENGTH = 6000
+MAX_PARAM_LENGTH = 6000  # this and the next are MLflow's limits
 MAX_TAG_LENGTH = 8000
+STOPPED_WAIT_S = 5.0  # for MLflow, at most, of a run that was told to stop
 
 _ALLOWED_NAME = re.compile(r"[/\w.\- :]{1,250}")
+# Two attempts at a step are the same step if these agree; times of the clock never do.
+_WITNESSES = ("cumulative/rollouts", "cumulative/tokens", "reward/mean", "loss", "grad_norm", "eval/accuracy")
 _log = logging.getLogger(__name__)
+
+
+def require_store(tracking: TrackingConfig) -> None:
+    """Raises TrackingError if MLflow does not answer, unless `tracking.when_absent` lets values wait for it."""
+    try:
+        connect(tracking.uri, tracking.experiment)
+    except StoreUnreachable as error:
+        if tracking.when_absent == "refuse":
+            raise
+        _log.warning("%s; what is recorded waits for it", error)
 
 
 def connect(tracking_uri: str, experiment: str) -> "Tracker":
@@ -42,7 +67,7 @@ def connect(tracking_uri: str, experiment: str) -> "Tracker":
     """
     client = open_client(tracking_uri)
     with readable_errors(tracking_uri):
-        experiment_id = _find_or_make_experiment(client, experiment, tracking_uri)
+        experiment_id = find_or_make_experiment(client, experiment, tracking_uri)
     return Tracker(tracking_uri, experiment, experiment_id, client)
 
 
@@ -55,179 +80,192 @@ class Tracker:
     experiment_id: str
     client: "MlflowClient"
 
-    @contextmanager
-    def start_run(
-        self,
-        name: str,
-        tags: Mapping[str, str] | None = None,
-        params: Mapping[str, Any] | None = None,
-        parent_run_id: str | None = None,
-        *,
-        run_id: str | None = None,
-        metrics_path: Path | None = None,
-    ) -> Iterator["Run"]:
-        """A run that ends FINISHED, FAILED (an error) or KILLED (interrupted or cancelled).
-
-        Nested `params` become dotted keys. `run_id` resumes a run: it keeps the parameters it was
-        started with, and is given what `metrics_path` holds and MLflow lacks.
-        """
-        settings = flatten(params or {})
-        check_names(settings)
-        with readable_errors(self.tracking_uri):
-            is_resumed = run_id is not None
-            run_id = run_id or self._create(name, parent_run_id)
-            run = Run(self.client, run_id, self.tracking_uri, metrics_path, is_resumed=is_resumed)
-            self.client.update_run(run_id, status="RUNNING")
-            run.set_tags(tags or {})
-            self._log_params(run_id, settings)
-        try:
-            yield run
-        except BaseException as error:
-            run.abort(error)
-            raise
-        run.finish()
-
-    @contextmanager
-    def attach(self, run_id: str, metrics_path: Path | None = None) -> Iterator["Run"]:
-        """An existing run to add to: whether it goes on, has finished or failed is not ours to change."""
-        run = Run(self.client, run_id, self.tracking_uri, metrics_path)
-        try:
-            yield run
-        finally:
-            run.close()
-
     def log_folder(self, run_id: str, folder: Path, artifact_path: str) -> None:
         """Adds the files of `folder` to a run, whatever its state."""
         with readable_errors(self.tracking_uri):
             self.client.log_artifacts(run_id, str(folder), artifact_path)
 
-    def _create(self, name: str, parent_run_id: str | None) -> str:
-        tags = {"mlflow.parentRunId": parent_run_id} if parent_run_id else {}
-        return self.client.create_run(self.experiment_id, tags=tags, run_name=name).info.run_id
 
-    def _log_params(self, run_id: str, params: Mapping[str, str]) -> None:
-        """MLflow refuses to change a parameter, so a reopened run keeps its own."""
-        from mlflow.entities import Param
+@contextmanager
+def open_run(
+    tracking: TrackingConfig,
+    folder: Path,
+    name: str,
+    tags: Mapping[str, str] | None = None,
+    params: Mapping[str, Any] | None = None,
+    parent: Path | str | None = None,
+) -> Iterator["Run"]:
+    """A run that ends FINISHED, FAILED (an error) or KILLED (interrupted or cancelled).
 
-        kept = self.client.get_run(run_id).data.params
-        changed = sorted(key for key in params if key in kept and kept[key] != params[key])
-        if changed:
-            _log.warning("run %s keeps the parameters it was started with: %s", run_id, ", ".join(changed))
-        fresh = [Param(key, value) for key, value in params.items() if key not in kept]
-        for chunk in _chunks(fresh, MAX_BATCH_PARAMS):
-            self.client.log_batch(run_id, params=chunk)
+    folder   where it keeps its records; if it holds a run already, that run goes on, with the parameters that it
+             was started with
+    params   nested ones become dotted keys
+    parent   folder, or id in MLflow, of the run that this one is part of
+    """
+    settings = flatten(params or {})
+    check_names(settings)
+    run = Run(Outbox.create(folder, tracking.uri, tracking.experiment, name, parent), tracking.wait_s)
+    run.begin(tags or {}, settings)
+    try:
+        yield run
+    except BaseException as error:
+        run.abort(error)
+        raise
+    run.finish()
+
+
+@contextmanager
+def hold_run(
+    tracking: TrackingConfig, folder: Path, name: str, tags: Mapping[str, str], params: Mapping[str, Any]
+) -> Iterator[None]:
+    """A run that is RUNNING while the body works and others add to it (`reopen_run`), and ends as the body does."""
+    settings = flatten(params)
+    check_names(settings)
+    run = Run(Outbox.create(folder, tracking.uri, tracking.experiment, name, None), tracking.wait_s)
+    run.begin(tags, settings)
+    run.log_dict(params, "config.json")
+    run.close()
+    try:
+        yield
+    except BaseException as error:
+        Run(Outbox(folder), tracking.wait_s).abort(error)
+        raise
+    Run(Outbox(folder), tracking.wait_s).finish()
+
+
+def mlflow_run_id(folder: Path) -> str | None:
+    """MLflow's id of the run in the folder; None as long as MLflow has not been reached."""
+    return Outbox(folder).cursor.run_id
+
+
+@contextmanager
+def reopen_run(folder: Path, wait_s: float) -> Iterator["Run"]:
+    """The run in the folder, to add to: whether it goes on, has finished or failed is not ours to change."""
+    run = Run(Outbox(folder), wait_s)
+    try:
+        yield run
+    finally:
+        run.close()
 
 
 class Run:
-    """An open run. Values are written to the local file at once, and sent in batches."""
+    """An open run. What it is told is in its folder when a call returns, and in MLflow seconds later.
 
-    def __init__(
-        self,
-        client: "MlflowClient",
-        run_id: str,
-        tracking_uri: str,
-        metrics_path: Path | None,
-        *,
-        is_resumed: bool = False,
-    ) -> None:
-        self.id = run_id
-        self._client = client
-        self._tracking_uri = tracking_uri
-        self._metrics_path = metrics_path
-        self._unsent: list[Metric] = []
-        self._flushed_at = time.monotonic()
-        self._last_ms = 0
-        if is_resumed and metrics_path is not None and metrics_path.exists():
-            self._catch_up(metrics_path)
-        self._file = None if metrics_path is None else MetricsFile(metrics_path)
+    A step that a killed attempt had recorded already is recorded once: its values are not written again when it is
+    taken again with the same outcome.
+    """
+
+    def __init__(self, files: Outbox, wait_s: float) -> None:
+        self.folder = files.folder
+        self._wait_s = wait_s
+        self._earlier, self._last_ms = _recorded(files.metrics_path)
+        self._metrics, self._queue = MetricsFile(files.metrics_path), files.open_queue()
+        self._delivery = BackgroundDelivery(files)
+
+    @property
+    def id(self) -> str | None:
+        """MLflow's id of the run; None as long as MLflow has not been reached."""
+        return mlflow_run_id(self.folder)
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         """Records the values of one step. NaN and infinities are kept as they are.
 
-        Raises ValueError for names that MLflow refuses. A store that does not answer is a warning:
-        the values stay buffered and go with the next batch.
+        Raises ValueError for names that MLflow refuses, OSError if the disk is full.
         """
         check_names(metrics)
-        values = {name: float(value) for name, value in metrics.items()}
-        # Rising timestamps, so that of two values for one step the later is known.
-        self._last_ms = max(self._last_ms + 1, time.time_ns() // 1_000_000)
-        if self._file is not None:
-            self._file.append(step, self._last_ms, values)
-        self._buffer(step, self._last_ms, values)
-        waited_s = time.monotonic() - self._flushed_at
-        if len(self._unsent) >= FLUSH_METRICS or waited_s >= FLUSH_SECONDS:
-            try:
-                self.flush()
-            except TrackingError as error:
-                _log.warning("%d values wait for MLflow: %s", len(self._unsent), error)
+        values = self._not_recorded({name: float(value) for name, value in metrics.items()}, int(step))
+        if values:
+            # Rising timestamps, whatever the clock does, so that of two values for one step the later is known.
+            self._last_ms = max(self._last_ms + 1, time.time_ns() // 1_000_000)
+            self._metrics.append(int(step), self._last_ms, values)
 
-    def flush(self) -> None:
-        """Sends what is buffered, oldest first. Call it before a checkpoint is written."""
-        self._flushed_at = time.monotonic()
-        with readable_errors(self._tracking_uri):
-            while self._unsent:
-                self._client.log_batch(self.id, metrics=self._unsent[:MAX_BATCH_METRICS])
-                del self._unsent[:MAX_BATCH_METRICS]
+    def has(self, name: str, step: int) -> bool:
+        """Whether an earlier attempt recorded the metric for this step."""
+        return name in self._earlier.get(step, {})
 
     def log_artifact(self, path: Path, artifact_path: str | None = None) -> None:
-        with readable_errors(self._tracking_uri):
-            self._client.log_artifact(self.id, str(path), artifact_path)
+        """Adds a file or folder, which has to stay where it is until MLflow has it."""
+        located = path.relative_to(self.folder) if path.is_relative_to(self.folder) else path.absolute()
+        self._queue.append(as_entry("artifact", path=str(located), to=artifact_path))
 
     def log_text(self, text: str, artifact_file: str) -> None:
-        with readable_errors(self._tracking_uri):
-            self._client.log_text(self.id, text, artifact_file)
+        self._queue.append(as_entry("text", text=text, to=artifact_file))
 
     def log_dict(self, dictionary: Mapping[str, Any], artifact_file: str) -> None:
-        with readable_errors(self._tracking_uri):
-            self._client.log_dict(self.id, dict(dictionary), artifact_file)
+        self.log_text(json.dumps(dictionary, indent=2, default=str), artifact_file)
 
     def set_tags(self, tags: Mapping[str, str]) -> None:
-        from mlflow.entities import RunTag
+        shortened = {key: _shortened(str(value), MAX_TAG_LENGTH) for key, value in tags.items()}
+        self._queue.append(as_entry("tags", tags=shortened))
 
-        entries = [RunTag(key, _shortened(str(value), MAX_TAG_LENGTH)) for key, value in tags.items()]
-        with readable_errors(self._tracking_uri):
-            for chunk in _chunks(entries, MAX_BATCH_PARAMS):
-                self._client.log_batch(self.id, tags=chunk)
+    def count_pending(self) -> int:
+        """Values and other records that MLflow does not have yet."""
+        return Outbox(self.folder).count_pending()
 
-    def close(self) -> None:
-        """Sends the rest; the run's status stays as it is."""
-        if self._file is not None:
-            self._file.close()
-        try:
-            self.flush()
-        except TrackingError as error:
-            kept = f"; every value is in {self._metrics_path}" if self._metrics_path else ""
-            raise TrackingError(f"{error}{kept}") from error
+    def to_disk(self) -> None:
+        """Returns once everything recorded would survive a power cut. Call it before a checkpoint is written."""
+        self._metrics.to_disk()
+        self._queue.to_disk()
+
+    def begin(self, tags: Mapping[str, str], params: Mapping[str, str]) -> None:
+        """Marks the run RUNNING and gives it tags and parameters."""
+        self._set_status("RUNNING")
+        self.set_tags(tags)
+        self._queue.append(as_entry("params", params=dict(params)))
 
     def finish(self) -> None:
-        """Sends the rest and marks the run FINISHED."""
+        """Marks the run FINISHED and closes it."""
+        self._set_status("FINISHED")
         self.close()
-        with readable_errors(self._tracking_uri):
-            self._client.set_terminated(self.id, "FINISHED")
 
     def abort(self, error: BaseException) -> None:
-        """Marks the run FAILED or KILLED; trouble with MLflow here must not hide `error`."""
-        status = "FAILED" if isinstance(error, Exception) else "KILLED"
+        """Marks the run FAILED or KILLED; a full disk here must not hide `error`."""
         try:
-            self.close()
             self.set_tags({"sara.error": f"{type(error).__name__}: {error}"})
-            with readable_errors(self._tracking_uri):
-                self._client.set_terminated(self.id, status)
-        except TrackingError as trouble:
-            _log.warning("run %s could not be marked %s: %s", self.id, status, trouble)
+            self._set_status("FAILED" if isinstance(error, Exception) else "KILLED")
+        except OSError as trouble:
+            _log.warning("%s: could not be marked as failed: %s", self.folder, trouble)
+        self.close(STOPPED_WAIT_S if isinstance(error, Stopped) else None)
 
-    def _catch_up(self, path: Path) -> None:
-        """Buffers what an earlier, killed process wrote to its file and never sent."""
-        sent = histories(self._client, self.id)
-        for step, time_ms, metrics in read_records(path):
-            lacking = {k: x for k, x in metrics.items() if step not in sent.get(k, ((),))[0]}
-            self._buffer(step, time_ms, lacking)
-            self._last_ms = max(self._last_ms, time_ms)
+    def close(self, wait_s: float | None = None) -> None:
+        """Delivers the rest, or says how it can be; the run's status stays as it is."""
+        self._metrics.close()
+        self._queue.close()
+        pending = self._delivery.close(self._wait_s if wait_s is None else min(wait_s, self._wait_s))
+        if pending:
+            _log.warning(
+                "%d values and other records of %s wait for MLflow; `sara sync %s` delivers them",
+                *(pending, self.folder, self.folder),
+            )
 
-    def _buffer(self, step: int, time_ms: int, values: Mapping[str, float]) -> None:
-        from mlflow.entities import Metric
+    def _set_status(self, status: str) -> None:
+        self._queue.append(as_entry("status", status=status, time_ms=time.time_ns() // 1_000_000))
 
-        self._unsent += [Metric(name, value, time_ms, int(step)) for name, value in values.items()]
+    def _not_recorded(self, values: dict[str, float], step: int) -> dict[str, float]:
+        """The values that an earlier attempt did not record; all of them if the step came out differently."""
+        earlier = self._earlier.pop(step, {})
+        again = values.keys() & earlier.keys()
+        self._earlier[step] = {name: value for name, value in earlier.items() if name not in again}
+        compared = again.intersection(_WITNESSES) or again
+        changed = sorted(name for name in compared if not _same(values[name], earlier[name]))
+        if changed:
+            _log.warning("%s: step %d differs from an earlier attempt in %s", self.folder, step, ", ".join(changed))
+            return values
+        return {name: value for name, value in values.items() if name not in again}
+
+
+def _recorded(path: Path) -> tuple[dict[int, dict[str, float]], int]:
+    """The last value of each metric by step, and the latest time in ms."""
+    by_step: dict[int, dict[str, float]] = {}
+    latest_ms = 0
+    for step, time_ms, values in read_records(path):
+        by_step.setdefault(step, {}).update(values)
+        latest_ms = max(latest_ms, time_ms)
+    return by_step, latest_ms
+
+
+def _same(left: float, right: float) -> bool:
+    return left == right or (math.isnan(left) and math.isnan(right))
 
 
 def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
@@ -253,28 +291,5 @@ def check_names(names: Iterable[str]) -> None:
         )
 
 
-def _find_or_make_experiment(client: "MlflowClient", name: str, tracking_uri: str) -> str:
-    """Artifacts of an SQLite store lie in a folder beside the file; a server keeps its own."""
-    from mlflow.exceptions import MlflowException
-
-    found = client.get_experiment_by_name(name)
-    if found is None:
-        database = sqlite_path(tracking_uri)
-        artifacts = None if database is None else (database.parent / "artifacts").as_uri()
-        try:
-            return client.create_experiment(name, artifact_location=artifacts)
-        except MlflowException as error:
-            if error.error_code != "RESOURCE_ALREADY_EXISTS":
-                raise
-            found = client.get_experiment_by_name(name)  # another process was faster
-    if found.lifecycle_stage != "active":
-        raise TrackingError(f"experiment {name!r} was deleted in MLflow; restore it there or use another name")
-    return found.experiment_id
-
-
 def _shortened(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def _chunks(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
-    return (items[start : start + size] for start in range(0, len(items), size))

@@ -27,6 +27,10 @@ class TrackingError(ValueError):
     """MLflow cannot be used as asked; the message is one line that says what to change."""
 
 
+class StoreUnreachable(TrackingError):
+    """Nothing answers at the URI now; it may be one that does later."""
+
+
 def open_client(tracking_uri: str, *, must_exist: bool = False) -> "MlflowClient":
     """A client of a store that answers.
 
@@ -77,7 +81,7 @@ def readable_errors(tracking_uri: str) -> Iterator[None]:
 
     try:
         yield
-    except (MlflowException, SQLAlchemyError, CommandError) as error:
+    except (MlflowException, SQLAlchemyError, CommandError, OSError) as error:  # OSError: no connection, disk full
         reason = re.sub(r"\s+", " ", str(error)).strip()
         said = "the server no longer answers" if "Max retries" in reason else f"MLflow says: {reason[:300]}"
         raise TrackingError(f"tracking.uri = {tracking_uri}: {said}") from error
@@ -122,7 +126,7 @@ def _check_server(tracking_uri: str) -> None:
         return
     except (OSError, ValueError) as error:  # refused, unknown host, timed out, not a URL
         reason = getattr(error, "reason", error)
-        raise TrackingError(
+        raise StoreUnreachable(
             f"tracking.uri = {tracking_uri}: no MLflow server answers there ({reason}); "
             "start one with `make ui` or use sqlite:///outputs/mlflow.db"
         ) from None

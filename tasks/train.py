@@ -20,13 +20,13 @@ from tasks.mlflow_runs import training_tags
 from tasks.prepare import PreparedData
 from tasks.progress import TrainingProgress
 from tasks.run_folder import claim_folder
-from tasks.tracking import Run, connect
+from tasks.tracking import Run, open_run
 
 
 class TrainedRun(BaseModel):
-    """What a training run left: its MLflow run, its folder and the trained model in it."""
+    """What a training run left: its MLflow run (None: not reached yet), its folder and the trained model in it."""
 
-    mlflow_run_id: str
+    mlflow_run_id: str | None
     folder: Path
     model_path: Path
     steps: int
@@ -38,7 +38,7 @@ class TrainedRun(BaseModel):
     cache_policy=NO_CACHE,
     task_run_name="train {config.title}",
 )
-def train(config: RunConfig, data: PreparedData, parent_run_id: str | None = None) -> TrainedRun:
+def train(config: RunConfig, data: PreparedData, parent: Path | str | None = None) -> TrainedRun:
     """Train with one strategy and seed; every step goes to `metrics.jsonl` and to MLflow.
 
     Not retried: a run is long, and one that failed half-way should be looked at.
@@ -48,16 +48,16 @@ def train(config: RunConfig, data: PreparedData, parent_run_id: str | None = Non
     heldout_problems = load_prepared(config.data, "heldout", data.heldout.path)
     policy = load_policy(config.model)
     trainer = Trainer(config, policy, train_problems, heldout_problems)
-    tracker = connect(config.tracking.uri, config.tracking.experiment)
     settings = config.model_dump(mode="json")
     with (
         claim_folder(config.output_dir / config.name) as folder,
-        tracker.start_run(
+        open_run(
+            config.tracking,
+            folder,
             name=config.title,
             tags=training_tags(config, data),
             params=settings,
-            parent_run_id=parent_run_id,
-            metrics_path=folder / "metrics.jsonl",
+            parent=parent,
         ) as run,
     ):
         (folder / "config.json").write_text(json.dumps(settings, indent=2), encoding="utf-8")

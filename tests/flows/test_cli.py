@@ -12,7 +12,7 @@ import pytest
 
 from flows import cli
 
-COMMANDS = ("compare", "train", "evaluate", "report", "simulate", "replay", "plan", "pretrain", "ui")
+COMMANDS = ("compare", "train", "evaluate", "report", "simulate", "replay", "plan", "sync", "pretrain", "ui")
 
 
 def run_cli(monkeypatch, *arguments: str) -> int:

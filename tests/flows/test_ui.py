@@ -13,7 +13,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from tasks.tracking import connect
+from sara.config import TrackingConfig
+from tasks.tracking import connect, open_run
 
 
 def free_port() -> int:
@@ -38,7 +39,7 @@ def get(url: str, timeout_s: float = 120.0) -> bytes:
 def test_both_pages_show_the_records_and_stop_together(tmp_path):
     uri = f"sqlite:///{tmp_path}/mlflow.db"
     tracker = connect(uri, "seen")
-    with tracker.start_run("a run"):
+    with open_run(TrackingConfig(uri=uri, experiment="seen"), tmp_path / "run", "a run"):
         pass
     mlflow_port, prefect_port = free_port(), free_port()
     command = [sys.executable, "-m", "flows.cli", "ui", f"tracking.uri={uri}", "tracking.experiment=seen"]

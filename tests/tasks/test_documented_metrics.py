@@ -13,6 +13,7 @@ from sara.strategies import STRATEGIES
 from tasks.evaluate import evaluate_model, responses_path
 from tasks.mlflow_runs import evaluation_run
 from tasks.prepare import PreparedData, prepare_data
+from tasks.tracking import mlflow_run_id
 from tasks.train import train
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
@@ -107,11 +108,12 @@ def test_a_step_without_an_effective_group_logs_no_update(config, problems):
 
 
 def test_evaluations_log_what_is_documented(config, problems):
-    with evaluation_run(config, problems) as run_id:
-        evaluate_model.fn(config, problems, run_id, 0, config.output_dir)
+    with evaluation_run(config, problems, config.output_dir):
+        evaluate_model.fn(config, problems, config.output_dir, 0, config.output_dir)
+        run_id = mlflow_run_id(config.output_dir)
         assert logged_by(config, run_id) == documented(OTHER_SECTIONS["evaluation"])
         base = responses_path(config.output_dir, 0)
-        evaluate_model.fn(config, problems, run_id, 1, config.output_dir, base_responses=base)
+        evaluate_model.fn(config, problems, config.output_dir, 1, config.output_dir, base_responses=base)
         assert logged_by(config, run_id) == documented(OTHER_SECTIONS["evaluation"], OTHER_SECTIONS["gain"])
 
 

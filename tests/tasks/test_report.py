@@ -8,9 +8,10 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
 from prefect.testing.utilities import prefect_test_harness
 
+from sara.config import TrackingConfig
 from sara.reporting import rows_as_json, summary_table
 from tasks.report import make_report, write_comparison_report
-from tasks.tracking import Tracker, connect, load_comparison
+from tasks.tracking import Tracker, connect, hold_run, load_comparison, open_run, reopen_run
 from tests.sara.reporting import worked
 
 EXPERIMENT = "Paper runs: MATH/8"
@@ -18,16 +19,19 @@ EXPERIMENT = "Paper runs: MATH/8"
 
 @pytest.fixture(scope="module")
 def tracker(tmp_path_factory) -> Tracker:
-    tracker = connect(f"sqlite:///{tmp_path_factory.mktemp('store')}/mlflow.db", EXPERIMENT)
-    with tracker.start_run("worked", {"sara.kind": "comparison"}) as parent:
-        parent.log(worked.BASE, step=0)
+    folder = tmp_path_factory.mktemp("store")
+    tracking = TrackingConfig(uri=f"sqlite:///{folder}/mlflow.db", experiment=EXPERIMENT)
+    with hold_run(tracking, folder, "worked", {"sara.kind": "comparison"}, {}):
+        with reopen_run(folder, 15) as parent:
+            parent.log(worked.BASE, step=0)
         for run in (*worked.DS, *worked.SARA):
             tags = {"sara.kind": "training", "sara.strategy": run.strategy, "sara.seed": str(run.seed)}
-            with tracker.start_run("run", tags, parent_run_id=parent.id) as child:
+            name = f"{run.strategy}-{run.seed}"
+            with open_run(tracking, folder / name, "run", tags, parent=folder) as child:
                 for name, series in run.metrics.items():
                     for step, value in zip(*series, strict=True):
                         child.log({name: value}, step)
-    return tracker
+    return connect(tracking.uri, EXPERIMENT)
 
 
 def test_the_report_is_written_and_kept_with_the_comparison_s_run(tracker, tmp_path):
