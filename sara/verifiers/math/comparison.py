@@ -66,7 +66,7 @@ def _compare_quantities(gold: Node, answer: Node) -> bool | None:
 
 def _take_label(node: Node) -> tuple[Node | None, Node]:
     """`x` and `5` of `x = 5`, also `f(x)` and `(x, y)`; None and the node itself where nothing is named."""
-    if not isinstance(node, Relation) or node.operators[0] not in ("=", "in"):
+    if not isinstance(node, Relation) or node.operators[0] not in ("=", "in", "~"):
         return None, node
     label, rest = node.sides[0], node.sides[1:]
     value = rest[0] if len(rest) == 1 else Relation(rest, node.operators[1:])
@@ -158,19 +158,17 @@ def _compare_equations(gold: Node, answer: Node) -> bool | None:
 
 def _difference(node: Relation, is_turned: bool = False) -> Node:
     left, right = node.sides[::-1] if is_turned else node.sides
-    return Apply("-", (left, right))
+    return Apply("+", (left, Apply("neg", (right,))))
 
 
 def _compare_sets(gold: Node, answer: Node) -> bool | None:
     """Sets of real numbers; brackets with variables at their ends are compared end by end."""
-    if isinstance(gold, Bracketed) and isinstance(answer, Bracketed):
-        if (gold.opening, gold.closing) == (answer.opening, answer.closing) and len(gold.items) == len(answer.items):
-            return _all(map(compare, gold.items, answer.items))
-        return False
     gold, answer = _without_name(gold), _without_name(answer)
     try:
         reference = read_set(gold)
     except NotASet:
+        if isinstance(gold, Bracketed) and isinstance(answer, Bracketed):
+            return _compare_in_order(gold, answer)
         return _compare_equations(gold, answer) if isinstance(gold, Relation) else None
     try:
         return sets_are_equal(reference, read_set(answer))
@@ -263,6 +261,10 @@ def _compare_points(gold: Node, answer: Node) -> bool | None:
                 return compare(gold, members[0]) if other is answer else compare(members[0], answer)
             return False
         gold, answer = (Bracketed("(", tuple(_in_order(node)), ")") for node in (gold, answer))
+    return _compare_in_order(gold, answer)
+
+
+def _compare_in_order(gold: Bracketed, answer: Bracketed) -> bool | None:
     if (gold.opening, gold.closing) != (answer.opening, answer.closing) or len(gold.items) != len(answer.items):
         return False
     return _all(map(compare, gold.items, answer.items))

@@ -55,7 +55,8 @@ os.register_at_fork(after_in_child=_renew_after_fork)
 def are_equal(gold: Node, answer: Node) -> bool | None:
     """Whether two scalar expressions are equal; None where this cannot be decided here.
 
-    90 degrees equals 90 and pi/2; 20 percent equals 20 and 1/5: both sides are read in one way, then in the other.
+    90 degrees equals 90 and pi/2, 20 percent equals 20 and 1/5, log is ln or to the base 10: both sides are read in one
+    way, then in the other.
     An answer without a value, or too great to compute, equals nothing.
     """
     if gold == answer:
@@ -63,9 +64,7 @@ def are_equal(gold: Node, answer: Node) -> bool | None:
     if isinstance(gold, Number) and isinstance(answer, Number):
         return gold.value == answer.value
     operations = _operations(gold) | _operations(answer)
-    readings = product(
-        (True, False) if "deg" in operations else (False,), (True, False) if "percent" in operations else (False,)
-    )
+    readings = product(*((True, False) if name in operations else (False,) for name in ("deg", "percent", "log")))
     verdicts = []
     with _numbers.lock:
         for reading in readings:
@@ -146,7 +145,8 @@ def _with_signs(node: Node, choice) -> Node:
         arguments = tuple(_with_signs(argument, choice) for argument in node.arguments)
         if len(arguments) == 1:
             return arguments[0] if is_plus else Apply("neg", arguments)
-        return Apply("+" if is_plus else "-", arguments)
+        left, right = arguments
+        return Apply("+", (left, right if is_plus else Apply("neg", (right,))))
     return Apply(operation, tuple(_with_signs(argument, choice) for argument in node.arguments))
 
 
@@ -156,14 +156,14 @@ def _operations(node: Node) -> frozenset[str]:
     return frozenset({node.operation}).union(*(_operations(argument) for argument in node.arguments))
 
 
-def _compare(gold: Node, answer: Node, degree_is_one: bool, percent_is_one: bool) -> bool | None:
+def _compare(gold: Node, answer: Node, *readings: bool) -> bool | None:
     names = free_symbols(gold) | free_symbols(answer)
     if not names:
-        return _compare_at(gold, answer, {}, degree_is_one, percent_is_one)
+        return _compare_at(gold, answer, {}, *readings)
     seen, is_complex = 0, False
     for point in _points(names):
         try:
-            reference = Evaluator(_numbers.coarse, point, degree_is_one, percent_is_one)
+            reference = Evaluator(_numbers.coarse, point, *readings)
             value = reference(gold)
             reference.real(value)
         except (Undefined, OutOfBounds):
@@ -173,13 +173,13 @@ def _compare(gold: Node, answer: Node, degree_is_one: bool, percent_is_one: bool
                 return None
             is_complex = True
             continue
-        verdict = _compare_at(gold, answer, point, degree_is_one, percent_is_one)
+        verdict = _compare_at(gold, answer, point, *readings)
         if verdict is not True:
             return verdict
         seen += 1
     if seen:
         return True if seen >= 3 or is_complex else None
-    return _compare_complex(gold, answer, names, degree_is_one, percent_is_one) if is_complex else None
+    return _compare_complex(gold, answer, names, *readings) if is_complex else None
 
 
 def _compare_complex(gold: Node, answer: Node, names: frozenset[str], *readings: bool) -> bool | None:
@@ -234,7 +234,7 @@ def _points(names: frozenset[str]) -> list[dict[str, Fraction]]:
     """Points to compare formulas at, the same each time: positive, small, mixed and negative values, whole numbers."""
     points = []
     for place, (low, spread, sign) in enumerate(
-        [(1, 2, 1), (3, 4, 1), (0, 1, 1), (0, 3, 0), (1, 1, -1), (0, 1, -1), (12, 9, 1)]
+        [(1, 2, 1), (0, 1, 1), (3, 4, 1), (0, 1, -1), (1, 1, -1), (0, 3, 0), (0, 1, 1), (0, 1, -1), (12, 9, 1)]
     ):
         point = {}
         for name in sorted(names):

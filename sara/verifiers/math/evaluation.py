@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from math import comb, factorial, isqrt
+from math import comb, factorial, gcd, isqrt, lcm
 
 import mpmath
 
@@ -19,6 +19,8 @@ MAX_MAGNITUDE_BITS = 2_000_000_000
 """A number beyond 2 to this power (about 600 million digits) is out of bounds."""
 MAX_ARGUMENT_BITS = 600
 """Arguments of trigonometric functions stay below 2 to this power: reducing greater ones takes long."""
+MAX_REAL_ROOT = 100
+"""Odd roots of negative numbers are real up to this degree; beyond, the exponent is no root that someone wrote."""
 MAX_OPERATIONS = 4_000
 """In one evaluation, the terms of sums and products counted one by one."""
 
@@ -54,6 +56,7 @@ class Evaluator:
     point          value of each variable
     degree_is_one  90 degrees count as 90 (outside of trigonometric functions), not as pi/2
     percent_is_one 20 percent count as 20, not as 1/5
+    log_is_common  a logarithm without a base is to the base 10, not e
     """
 
     def __init__(
@@ -62,11 +65,13 @@ class Evaluator:
         point: Mapping[str, Fraction] | None = None,
         degree_is_one: bool = False,
         percent_is_one: bool = False,
+        log_is_common: bool = False,
     ):
         self.context = context
         self.point = dict(point or {})
         self.degree_is_one = degree_is_one
         self.percent_is_one = percent_is_one
+        self.log_is_common = log_is_common
         self.operations = 0
 
     def __call__(self, node: Node) -> Value:
@@ -134,19 +139,20 @@ def _both(evaluator: Evaluator, left: Value, right: Value) -> tuple[Value, Value
     return evaluator.number(left), evaluator.number(right)
 
 
-def _add(evaluator: Evaluator, left: Node, right: Node) -> Value:
-    a, b = _both(evaluator, evaluator(left), evaluator(right))
-    return a + b
+def _add(evaluator: Evaluator, *terms: Node) -> Value:
+    total: Value = Fraction(0)
+    for term in terms:
+        a, b = _both(evaluator, total, evaluator(term))
+        total = evaluator._checked(a + b)
+    return total
 
 
-def _subtract(evaluator: Evaluator, left: Node, right: Node) -> Value:
-    a, b = _both(evaluator, evaluator(left), evaluator(right))
-    return a - b
-
-
-def _multiply(evaluator: Evaluator, left: Node, right: Node) -> Value:
-    a, b = _both(evaluator, evaluator(left), evaluator(right))
-    return a * b
+def _multiply(evaluator: Evaluator, *factors: Node) -> Value:
+    total: Value = Fraction(1)
+    for factor in factors:
+        a, b = _both(evaluator, total, evaluator(factor))
+        total = evaluator._checked(a * b)
+    return total
 
 
 def _divide(evaluator: Evaluator, left: Node, right: Node) -> Value:
@@ -172,7 +178,7 @@ def raise_to(evaluator: Evaluator, base: Value, exponent: Value) -> Value:
     if isinstance(base, Fraction) and isinstance(exponent, Fraction):
         if (root := _exact_root(base, exponent.denominator)) is not None:
             return _whole_power(evaluator, root, exponent.numerator)
-        if base < 0 and exponent.denominator % 2:
+        if base < 0 and exponent.denominator % 2 and exponent.denominator < MAX_REAL_ROOT:
             size = raise_to(evaluator, -base, exponent)
             return -size if exponent.numerator % 2 else size
     base, exponent = evaluator.number(base), evaluator.number(exponent)
@@ -341,6 +347,41 @@ def _logarithm(evaluator: Evaluator, argument: Node, base: Node | None = None) -
     return top / evaluator.context.ln(evaluator.number(foot))
 
 
+def _bare_logarithm(evaluator: Evaluator, argument: Node, base: Node | None = None) -> Value:
+    if base is None and evaluator.log_is_common:
+        base = Number(Fraction(10))
+    return _logarithm(evaluator, argument, base)
+
+
+def _extreme(choose: Callable[..., Value]) -> Callable[..., Value]:
+    def compute(evaluator: Evaluator, *arguments: Node) -> Value:
+        values = [evaluator.real(evaluator(argument)) for argument in arguments]
+        if not all(isinstance(value, Fraction) for value in values):
+            values = [evaluator.number(value) for value in values]
+        return choose(values)
+
+    return compute
+
+
+def _divisors(combine: Callable[..., int]) -> Callable[..., Value]:
+    def compute(evaluator: Evaluator, *arguments: Node) -> Value:
+        values = [evaluator(argument) for argument in arguments]
+        if not all(isinstance(value, Fraction) and value.denominator == 1 for value in values):
+            raise Unsupported("divisors of what is not whole")
+        return Fraction(combine(*(value.numerator for value in values)))
+
+    return compute
+
+
+def _remainder(evaluator: Evaluator, left: Node, right: Node) -> Value:
+    a, b = evaluator(left), evaluator(right)
+    if not isinstance(a, Fraction) or not isinstance(b, Fraction):
+        raise Unsupported("a remainder of what is not rational")
+    if b == 0:
+        raise Undefined("division by zero")
+    return a % b
+
+
 def _exact_logarithm(value: Fraction, base: Fraction) -> Fraction | None:
     """The whole logarithm, where it is one."""
     guess = round((value.numerator.bit_length() - value.denominator.bit_length()) / _bits(base)) if _bits(base) else 0
@@ -399,7 +440,6 @@ def _over_range(combine: Callable[[Value, Value], Value], start: Fraction) -> Ca
 _ARC = {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arccot": "acot", "arcsec": "asec", "arccsc": "acsc"}
 _OPERATIONS: dict[str, Callable[..., Value]] = {
     "+": _add,
-    "-": _subtract,
     "*": _multiply,
     "/": _divide,
     "^": _power,
@@ -415,7 +455,12 @@ _OPERATIONS: dict[str, Callable[..., Value]] = {
     "percent": _percent,
     "exp": _exponential,
     "ln": _logarithm,
-    "log": _logarithm,
+    "log": _bare_logarithm,
+    "max": _extreme(max),
+    "min": _extreme(min),
+    "gcd": _divisors(gcd),
+    "lcm": _divisors(lcm),
+    "mod": _remainder,
     "sum": _over_range(lambda a, b: a + b, Fraction(0)),
     "prod": _over_range(lambda a, b: a * b, Fraction(1)),
     **{

@@ -19,6 +19,10 @@ class Unreadable(ValueError):
     """The text is no answer that is understood here."""
 
 
+class TooComplex(Unreadable):
+    """The text is longer, deeper or of more digits than any answer."""
+
+
 @dataclass(frozen=True)
 class Token:
     """kind is `number`, `symbol`, `command`, `word`, `joint` or `mark`; value belongs to numbers alone."""
@@ -28,6 +32,8 @@ class Token:
     value: Fraction | None = None
 
 
+MONEY = "\\$"
+"""The word that stands for a sign of money before or behind a number."""
 MAX_DIGITS = 1_500
 MAX_EXPONENT_DIGITS = 4
 """Of numerals such as `1e400`: greater powers of ten are written by no one as an answer."""
@@ -37,7 +43,7 @@ _PLAIN_COMMANDS = FUNCTIONS | {"sqrt", "pi", "theta", "infty", "alpha", "beta", 
 _RENAMED = {"infinity": "infty", "inf": "infty", "oo": "infty", "asin": "arcsin", "acos": "arccos", "atan": "arctan"}
 
 _SPACES = re.compile(
-    r"(?:\s|~|\\[,;:!> ]|\$|\\[()](?![A-Za-z])|\\[\[\]]|\\\$|\\(?:quad|qquad|left|right|displaystyle|textstyle|limits|"
+    r"(?:\s|~|\\[,;:!> ]|\$|\\[()](?![A-Za-z])|\\[\[\]]|\\(?:quad|qquad|left|right|displaystyle|textstyle|limits|"
     r"nolimits|big|Big|bigg|Bigg|bigl|bigr|Bigl|Bigr|biggl|biggr|middle|nonumber|hfill|rm|bf|it|thinspace|"
     r"scriptstyle|hline|mathstrut|enspace|boldsymbol|bm|mathbf|mathit|mathsf|mathcal|vec|overrightarrow|hat|pmb)"
     r"(?![A-Za-z])\.?|\\(?:hspace|vspace|phantom|label|tag|hphantom)\*?\s*\{[^{}]*\}|\\phantom\s*-)"
@@ -50,10 +56,10 @@ _SPACE_GROUPED = re.compile(r"[1-9]\d{0,2}(?: \d{3})+(?![\d/.])")
 _DECIMAL = re.compile(r"\d+(?:\.\d+)?|\.\d+")
 _SCIENTIFIC = re.compile(r"(\d+(?:\.\d+)?)[eE]([+-]?\d+)(?![\dA-Za-z])")
 _REPEATING = [
-    re.compile(r"(\d*)\.(\d*)\\(?:overline|bar|dot)\s*(?:\{\s*(\d+)\s*\}|(\d))"),
-    re.compile(r"(\d+)\.(\d*)\((\d+)\)"),
-    re.compile(r"(\d+)\.(\d*?)(?:(\d)\3{2,})(?:\s*\\[lc]?dots|\.\.\.)(?![A-Za-z])"),
-    re.compile("(\\d+)\\.(\\d*?)((?:\\d[\u0304\u0305])+)"),
+    re.compile(r"(\d{0,60})\.(\d{0,60})\\(?:overline|bar|dot)\s{0,9}(?:\{\s{0,9}(\d{1,60})\s{0,9}\}|(\d))"),
+    re.compile(r"(\d{1,60})\.(\d{0,60})\((\d{1,60})\)"),
+    re.compile(r"(\d{1,60})\.(\d{0,60}?)(?:(\d)\3{2,60})(?:\s{0,9}\\[lc]?dots|\.\.\.)(?![A-Za-z])"),
+    re.compile("(\\d{1,60})\\.(\\d{0,60}?)((?:\\d[\u0304\u0305]){1,60})"),
 ]
 _TEXT = re.compile(r"\\(?:text(?:rm|bf|it|sf|tt|normal|up|md|sc)?|mathrm|mbox|hbox|operatorname\*?|mathtt|mathbb)\s*\{")
 _COMMAND = re.compile(r"\\(?:[A-Za-z]+|.)", re.DOTALL)
@@ -148,7 +154,7 @@ class _Lexer:
 
     def _is_word(self, run: str) -> bool:
         before = self.tokens[-1] if self.tokens else None
-        is_apart = self.position == 0 or self.text[self.position - 1] in " ~,.;:({!" or before.kind == "word"
+        is_apart = before is None or self.text[self.position - 1] in " \t\r\n~,.;:({!" or before.kind == "word"
         if before is not None and run.casefold() in PLAIN_UNITS and before.text not in ("^", "_", "frac", "sqrt", "{"):
             return True
         if run in _PLAIN_COMMANDS or run in _RENAMED or _split_letters(run)[0].kind == "command":
@@ -171,6 +177,8 @@ class _Lexer:
         if name in ("{", "}", "%", "&", "_", "#"):
             self.depth += {"{": 1, "}": -1}.get(name, 0)
             return self._add("mark", "%" if name == "%" else f"\\{name}", match.end())
+        if name == "$":
+            return self._add("word", MONEY, match.end())
         if name in ("lbrace", "rbrace"):
             return self._add("mark", "\\{" if name == "lbrace" else "\\}", match.end())
         if name in ("not",):
@@ -246,13 +254,13 @@ def _split_letters(run: str) -> list[Token]:
 
 def _decimal(digits: str) -> Fraction:
     if len(digits) > MAX_DIGITS:
-        raise Unreadable("too many digits")
+        raise TooComplex("too many digits")
     return Fraction(digits)
 
 
 def _scientific(match: re.Match[str]) -> Fraction:
     if len(match[2].lstrip("+-0")) > MAX_EXPONENT_DIGITS:
-        raise Unreadable("too great a power of ten")
+        raise TooComplex("too great a power of ten")
     return _decimal(match[1]) * Fraction(10) ** int(match[2])
 
 
@@ -262,5 +270,5 @@ def _repeating(match: re.Match[str]) -> Fraction:
     repeated = "".join(re.findall(r"\d", next(group for group in match.groups()[2:] if group)))
     start = _decimal(whole + "." + (fixed or "0"))
     if len(repeated) > MAX_DIGITS:
-        raise Unreadable("too many digits")
+        raise TooComplex("too many digits")
     return start + Fraction(int(repeated), (10 ** len(repeated) - 1) * 10 ** len(fixed))

@@ -7,11 +7,13 @@ product := factor (('*'|'/')? factor)*               factor := sign* primary ('^
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 
-from sara.verifiers.math.lexer import FUNCTIONS, Token, Unreadable, tokenize
+from sara.verifiers.math.lexer import FUNCTIONS, MONEY, Token, TooComplex, Unreadable, tokenize
 from sara.verifiers.math.syntax import (
     NAMED_SETS,
+    REALS,
     Apply,
     Based,
     Bracketed,
@@ -31,7 +33,7 @@ from sara.verifiers.math.syntax import (
 from sara.verifiers.math.units import canonical_unit
 
 MAX_ANSWER_CHARS = 2_000
-MAX_DEPTH = 40
+MAX_DEPTH = 30
 """Brackets, fractions and roots inside each other; deeper than that is no answer."""
 MAX_BASE = 36
 
@@ -43,19 +45,35 @@ _GREEK = names(
     "sigma tau upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi Sigma Phi Psi Omega triangle "
     "angle ell hbar aleph"
 )
+_OF_SEVERAL = frozenset({"max", "min", "gcd", "lcm"})
 _BIG = frozenset({"sum", "prod"})
 _FENCES = {"lfloor": ("rfloor", "floor"), "lceil": ("rceil", "ceil"), "lvert": ("rvert", "abs")}
 _MATRICES = frozenset({"pmatrix", "bmatrix", "matrix", "smallmatrix", "array", "Bmatrix", "vmatrix"})
 _SET_OPERATIONS = {"cup": "cup", "cap": "cap", "setminus": "setminus", "backslash": "setminus"}
 _FRACTIONS = frozenset({"frac", "dfrac", "tfrac", "cfrac"})
-_NUMERAL_NAMES = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
+_NUMBER_NAMES = (
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+)
+_NOTHING = re.compile(r"(?:there (?:is|are) )?no (?:real |integer |such )?(?:solutions?|roots?|values?)(?: exists?)?")
 _FILLERS = names("about approximately roughly exactly is are the answer value")
 
 
 def parse_answer(text: str) -> Node:
     """Syntax tree of an answer; raises Unreadable where the text is not understood here."""
     if len(text) > MAX_ANSWER_CHARS:
-        raise Unreadable("too long")
+        raise TooComplex("too long")
     return parse_tokens(tokenize(text))
 
 
@@ -109,7 +127,7 @@ def _parse_list(tokens: list[Token], depth: int) -> Node:
 
 def _parse_item(tokens: list[Token], depth: int) -> Node:
     if tokens and all(token.kind == "word" for token in tokens):
-        return Words(" ".join(token.text for token in tokens))
+        return _words(" ".join(token.text for token in tokens))
     runs, relations = _split(tokens, lambda token: token.kind == "mark" and token.text in _RELATIONS)
     if relations and not runs[0] and relations[0].text in ("~", "="):
         return _parse_item(tokens[1:], depth)  # `\approx 8.24`
@@ -118,8 +136,17 @@ def _parse_item(tokens: list[Token], depth: int) -> Node:
     return Relation(tuple(_parse_side(run, depth) for run in runs), tuple(relation.text for relation in relations))
 
 
+def _words(text: str) -> Node:
+    """Words that name a number or say that there is no solution mean what they say."""
+    if text in _NUMBER_NAMES:
+        return Number(Fraction(_NUMBER_NAMES.index(text)))
+    return SetOf(()) if _NOTHING.fullmatch(text) else Words(text)
+
+
 def _parse_side(tokens: list[Token], depth: int) -> Node:
-    tokens, unit = _take_unit(tokens)
+    has_money = any(token.text == MONEY for token in tokens)
+    tokens, unit = _take_unit([token for token in tokens if token.text != MONEY])
+    unit = unit or ("dollar" if has_money else "")
     value = _parse_ratio(tokens, depth)
     if unit in ("degree", "degrees", "deg"):
         return Apply("deg", (value,))
@@ -154,7 +181,7 @@ class _Parser:
 
     def __init__(self, tokens: list[Token], depth: int):
         if depth > MAX_DEPTH:
-            raise Unreadable("nested too deeply")
+            raise TooComplex("nested too deeply")
         self.tokens = tokens
         self.position = 0
         self.depth = depth
@@ -184,30 +211,30 @@ class _Parser:
         return token.kind == "command" and token.text in names
 
     def _sets(self) -> Node:
-        node = self._sum()
+        node, joined = self._sum(), 0
         while self._is_command(_SET_OPERATIONS):
+            joined = _counted(joined)
             node = Combined(_SET_OPERATIONS[self._next().text], node, self._sum())
         return node
 
     def _sum(self) -> Node:
-        node = self._product()
+        terms, signs = [self._product()], 0
         while True:
-            if self._is_mark("+"):
-                self._next()
-                node = Apply("+", (node, self._product()))
-            elif self._is_mark("-"):
-                self._next()
-                node = Apply("-", (node, self._product()))
+            if self._is_mark("+", "-"):
+                sign, term = self._next().text, self._product()
+                terms.append(term if sign == "+" else Apply("neg", (term,)))
             elif self._is_command(("pm", "mp")):
-                node = Apply(self._next().text, (node, self._product()))
+                signs = _counted(signs)
+                sign, left = self._next().text, _joined("+", terms)
+                terms = [Apply(sign, (left, self._product()))]
             else:
-                return node
+                return _joined("+", terms)
 
     def _product(self) -> Node:
         signs = []
         while self._is_mark("+", "-") or self._is_command(("pm", "mp")):
             if len(signs) > MAX_DEPTH:
-                raise Unreadable("too many signs")
+                raise TooComplex("too many signs")
             signs.append(self._next().text)
         node = self._factors()
         for sign in reversed(signs):
@@ -216,35 +243,38 @@ class _Parser:
         return node
 
     def _factors(self) -> Node:
-        node = self._power()
+        factors, divisions = [self._power()], 0
         while True:
             if self._is_mark("*") or self._is_command(("cdot", "times", "ast")):
                 self._next()
-                node = Apply("*", (node, self._signed_power()))
-            elif self._is_mark("/") or self._is_command(("div",)):
-                self._next()
-                node = Apply("/", (node, self._signed_power()))
+                factors.append(self._signed_power())
+            elif self._is_mark("/") or self._is_command(("div", "bmod")):
+                operation = "mod" if self._next().text == "bmod" else "/"
+                divisions = _counted(divisions)
+                factors = [Apply(operation, (_joined("*", factors), self._signed_power()))]
             elif self._starts_factor():
-                node = self._juxtapose(node)
+                self._juxtapose(factors)
             else:
-                return node
+                return _joined("*", factors)
 
-    def _juxtapose(self, node: Node) -> Node:
-        """`2x` is a product, `2\\frac{1}{2}` is a mixed number, and `2 1` is neither."""
-        before, token = self.tokens[self.position - 1], self._peek()
-        if isinstance(node, Number) and before.kind == "number" and token.kind == "number":
-            return self._plain_mixed(node)
+    def _juxtapose(self, factors: list[Node]) -> None:
+        """One more factor: `2x` is a product, `2\\frac{1}{2}` is a mixed number, and `2 1` is neither."""
+        before, token, node = self.tokens[self.position - 1], self._peek(), factors[-1]
+        is_whole = isinstance(node, Number) and before.kind == "number" and node.value.denominator == 1
+        if is_whole and token.kind == "number":
+            factors[-1] = self._plain_mixed(node)
+            return
         right = self._power()
-        if isinstance(node, Number) and before.kind == "number" and node.value.denominator == 1:
-            part = _proper_fraction(right)
-            if part is not None and token.text in _FRACTIONS:
-                return Number(node.value + part)
-        return Apply("*", (node, right))
+        part = _proper_fraction(right) if is_whole and token.text in _FRACTIONS else None
+        if part is None:
+            factors.append(right)
+        else:
+            factors[-1] = Number(node.value + part)
 
     def _plain_mixed(self, whole: Number) -> Node:
         """`2 1/2`; two numbers side by side mean nothing else."""
         above, slash, below = self._next(), self._next(), self._next()
-        if slash.text == "/" and above.text.isdigit() and below.text.isdigit() and whole.value.denominator == 1:
+        if slash.text == "/" and above.text.isdigit() and below.text.isdigit():
             part = _proper_fraction(Apply("/", (Number(above.value), Number(below.value))))
             if part is not None:
                 return Number(whole.value + part)
@@ -272,8 +302,9 @@ class _Parser:
         )
 
     def _power(self) -> Node:
-        node = self._primary()
-        while True:
+        node, marks = self._primary(), 0
+        while self._is_mark("!", "%", "deg", "^"):
+            marks = _counted(marks)
             if self._is_mark("!"):
                 self._next()
                 node = Apply("!", (node,))
@@ -283,11 +314,10 @@ class _Parser:
             elif self._is_mark("deg"):
                 self._next()
                 node = Apply("deg", (node,))
-            elif self._is_mark("^"):
+            else:
                 self._next()
                 node = Apply("^", (node, self._exponent()))
-            else:
-                return node
+        return node
 
     def _exponent(self) -> Node:
         if self._is_mark("-", "+"):
@@ -304,7 +334,7 @@ class _Parser:
     def _deepen(self) -> None:
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise Unreadable("nested too deeply")
+            raise TooComplex("nested too deeply")
 
     def _primary(self) -> Node:
         token = self._next()
@@ -454,6 +484,8 @@ class _Parser:
             return Symbol(f"{name} {self._argument()}")
         if name in ("ldots", "dots", "cdots"):
             return Symbol("dots")
+        if name in _OF_SEVERAL:
+            return self._of_several(name)
         if name in _BIG:
             return self._big(name)
         if name.startswith("begin ") and name[6:] in _MATRICES:
@@ -503,17 +535,22 @@ class _Parser:
         elif self._is_command(FUNCTIONS):
             node = self._power()
         else:
-            node = self._signed_power()
-            while True:
-                if self._starts_factor() and not self._is_command(FUNCTIONS) and not self._is_mark("(", "["):
-                    node = self._juxtapose(node)
-                elif self._is_mark("/"):
-                    self._next()
-                    node = Apply("/", (node, self._signed_power()))
-                else:
-                    break
+            node = self._bare_argument()
         self.depth -= 1
         return node
+
+    def _bare_argument(self) -> Node:
+        """The argument of a function without brackets: factors up to the next function, bracket, + or -."""
+        factors, divisions = [self._signed_power()], 0
+        while True:
+            if self._starts_factor() and not self._is_command(FUNCTIONS) and not self._is_mark("(", "["):
+                self._juxtapose(factors)
+            elif self._is_mark("/"):
+                self._next()
+                divisions = _counted(divisions)
+                factors = [Apply("/", (_joined("*", factors), self._signed_power()))]
+            else:
+                return _joined("*", factors)
 
     def _fence(self, closing: str, operation: str) -> Node:
         start, depth = self.position, 1
@@ -534,6 +571,13 @@ class _Parser:
         if not isinstance(node, Listing):
             raise Unreadable("one value in angle brackets")
         return Bracketed("(", node.items, ")")
+
+    def _of_several(self, name: str) -> Node:
+        """`\\max(1, 2)`, `\\gcd\\{12, 18\\}`."""
+        if not self._is_mark("(", "\\{", "["):
+            raise Unreadable(f"{name} of nothing")
+        node = _parse_list(self._enclosed(self._peek().text), self.depth + 1)
+        return Apply(name, node.items if isinstance(node, Listing) else (node,))
 
     def _big(self, name: str) -> Node:
         """A sum or product over a range: lower `k=1` and upper bound, then the body up to the next + or -."""
@@ -569,11 +613,41 @@ class _Parser:
 _END = Token("end", "")
 
 
+def _joined(operation: str, operands: list[Node]) -> Node:
+    return operands[0] if len(operands) == 1 else Apply(operation, tuple(operands))
+
+
+def _counted(count: int) -> int:
+    """One more of what nests the tree; raises TooComplex beyond the greatest depth."""
+    if count >= MAX_DEPTH:
+        raise TooComplex("nested too deeply")
+    return count + 1
+
+
 def _set_of(inner: list[Token], depth: int) -> Node:
     if not inner:
         return SetOf(())
+    runs, bars = _split(inner, lambda token: token.text in ("|", ":", "mid"))
+    if len(bars) == 1 and runs[0] and runs[1]:
+        return _described(runs[0], runs[1], depth)
     node = _parse_list(inner, depth)
     return SetOf(node.items if isinstance(node, Listing) else (node,))
+
+
+def _described(variable: list[Token], condition: list[Token], depth: int) -> Node:
+    r"""`\\{x \\mid x > 0\\}` is what its condition says, where it is one about the variable."""
+    subject = _parse_item(variable, depth)
+    if isinstance(subject, Relation) and subject.operators == ("in",) and subject.sides[1] == REALS:
+        subject = subject.sides[0]
+    if not isinstance(subject, Symbol):
+        raise Unreadable("a set of what is no variable")
+    node = _parse_list(condition, depth)
+    relations = node.items if isinstance(node, Listing) else (node,)
+    if not all(isinstance(relation, Relation) for relation in relations):
+        raise Unreadable("a condition that is none")
+    if isinstance(node, Listing) and node.joint == ",":
+        return Listing(node.items, "and")
+    return node
 
 
 def _proper_fraction(node: Node) -> Fraction | None:
@@ -590,7 +664,9 @@ def _proper_fraction(node: Node) -> Fraction | None:
 
 def _based(digits: str, subscript: str) -> Node:
     subscript = subscript.casefold().removeprefix("base")
-    base = _NUMERAL_NAMES.get(subscript) or (int(subscript) if subscript.isdigit() and len(subscript) < 3 else 0)
+    base = _NUMBER_NAMES.index(subscript) if subscript in _NUMBER_NAMES else 0
+    if subscript.isdigit() and len(subscript) < 3:
+        base = int(subscript)
     if not 2 <= base <= MAX_BASE or not digits.isalnum():
         raise Unreadable("a base that is none")
     if any(int(digit, 36) >= base for digit in digits):

@@ -20,7 +20,8 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Apply:
-    """An operation on expressions: `+ - * / ^ neg pm mp sqrt root ! binom abs floor ceil deg percent sum prod`, functions."""
+    """An operation on expressions: + and * of many, / ^ neg pm mp sqrt root ! binom abs floor ceil deg percent sum
+    prod, and functions by their name."""
 
     operation: str
     arguments: tuple[Node, ...]

@@ -11,7 +11,9 @@ _WRAPPERS = re.compile(
     r"left|right|displaystyle|dfrac(?=\{\})|bf|rm|it|quad|qquad)(?![A-Za-z])"
 )
 _SPACES = re.compile(r"\\[,;:!> ]|[\s~{}$]|\\\(|\\\)|\\\[|\\\]")
-_CHOICE = re.compile(r"\(?\s*([A-Z])\s*(?:\)|[.:]|$)\s*(.*)", re.DOTALL)
+_CHOICE = re.compile(
+    r"(?:(?:[Oo]ption|[Cc]hoice|[Aa]nswer)\s*:?\s*)?(?:\(\s*([A-Za-z])\s*\)|([A-Z])\s*(?:\)|[.:]|$))\s*(.*)", re.DOTALL
+)
 
 
 def spelling(text: str) -> str:
@@ -31,6 +33,6 @@ def choice(text: str) -> str | None:
     """`C` of `(C)`, `C.` or `(C) 12`; None if the text names no choice, or several."""
     bare = _SPACES.sub(" ", _WRAPPERS.sub(" ", to_latex(text))).strip()
     match = _CHOICE.fullmatch(bare)
-    if match is None or re.search(r"\(\s*[A-Z]\s*\)|\bor\b|\band\b|,|;", match[2]):
+    if match is None or re.search(r"\(\s*[A-Za-z]\s*\)|\bor\b|\band\b|,|;|[-+*/^=<>]", match[3]):
         return None
-    return match[1]
+    return (match[1] or match[2]).upper()
