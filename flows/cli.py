@@ -13,11 +13,17 @@ from typing import Annotated
 
 import typer
 
+from flows.commands.comparison_table import print_comparison, say
+from flows.commands.options import AsJson, ConfigOption, Overrides, Verbose
 from flows.commands.plan import plan
 from flows.commands.replay import replay
+from flows.commands.report import report
+from flows.commands.services import deploy, recover, ui, up
 from flows.commands.simulate import simulate
+from flows.commands.sweep import sweep
 from flows.commands.sync import sync
 from flows.environment import set_up_environment
+from tasks.alone import app as alone
 
 app = typer.Typer(
     help="Spend rollouts well in RL post-training of language models.",
@@ -25,14 +31,8 @@ app = typer.Typer(
     add_completion=False,
 )
 
-ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file, such as configs/demo.toml")]
-Overrides = Annotated[
-    list[str] | None, typer.Argument(help="Settings that win over the file, such as allocation.tau_low=0.4")
-]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Show Prefect's log")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table")]
-
 _INTERRUPTED = 130  # what typer makes of Ctrl-C
+
 QUICK = (
     "training.steps=3",
     "training.evaluate_every=0",
@@ -61,8 +61,11 @@ def compare(
     result = compare_flow(settings)
     if result.report is None:  # MLflow was not reached, and a warning has said how to go on
         return
-    _print_comparison(settings.tracking.uri, settings.tracking.experiment, result.mlflow_run_id, as_json)
-    _say(f"report   {result.report}", f"records  {settings.tracking.uri} (look at them with `make ui`)")
+    from tasks.tracking import load_comparison
+
+    comparison = load_comparison(settings.tracking.uri, settings.tracking.experiment, result.mlflow_run_id)
+    print_comparison(comparison, as_json)
+    say(f"report   {result.report}", f"records  {settings.tracking.uri} (look at them with `make ui`)")
 
 
 @app.command()
@@ -76,7 +79,7 @@ def train(overrides: Overrides = None, config: ConfigOption = None, verbose: Ver
     from flows.train import train_and_evaluate
 
     trained = train_and_evaluate(settings)
-    _say(f"model    {trained.model_path}", f"records  {settings.tracking.uri}, run {trained.mlflow_run_id}")
+    say(f"model    {trained.model_path}", f"records  {settings.tracking.uri}, run {trained.mlflow_run_id}")
 
 
 @app.command()
@@ -105,29 +108,6 @@ def evaluate(
 
 
 @app.command()
-def report(
-    overrides: Overrides = None,
-    config: ConfigOption = None,
-    run: Annotated[
-        str | None, typer.Option("--run", help="MLflow run id of a comparison; the newest if left out")
-    ] = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder to write the report to")] = Path("outputs/report"),
-    as_json: AsJson = False,
-) -> None:
-    """Write the report of a comparison from its MLflow records."""
-    from sara.config import CompareConfig
-    from sara.config_file import load_config
-
-    tracking = load_config(CompareConfig, config, overrides or ()).tracking
-    set_up_environment()
-    from tasks.report import write_comparison_report
-
-    comparison, page = write_comparison_report(tracking.uri, tracking.experiment, out, run)
-    _print_comparison(tracking.uri, tracking.experiment, comparison.run_id, as_json)
-    _say(f"report   {page}")
-
-
-@app.command()
 def pretrain(
     out: Annotated[Path, typer.Option("--out", help="New folder for the model")],
     batches: Annotated[int, typer.Option(min=1, help="Optimizer updates")] = 1200,
@@ -139,25 +119,28 @@ def pretrain(
     from tasks.pretrain import make_builtin_model
 
     folder = make_builtin_model(out, PretrainingRecipe(batches=batches, seed=seed))
-    _say(f"model    {folder}", f"card     {folder / 'README.md'}")
+    say(f"model    {folder}", f"card     {folder / 'README.md'}")
 
 
-@app.command()
-def ui(
-    overrides: Overrides = None,
-    config: ConfigOption = None,
-    mlflow_port: Annotated[int, typer.Option(min=1, max=65535)] = 5000,
-    prefect_port: Annotated[int, typer.Option(min=1, max=65535)] = 4200,
-) -> None:
-    """Open MLflow and Prefect on the records, on 127.0.0.1, until Ctrl-C."""
-    from sara.config import CompareConfig
-    from sara.config_file import load_config
+app.add_typer(alone, name="task")
 
-    tracking = load_config(CompareConfig, config, overrides or ()).tracking
-    set_up_environment()
-    from flows.ui import serve
 
-    serve(tracking.uri, tracking.experiment, mlflow_port, prefect_port)
+app.command()(up)
+
+
+app.command()(deploy)
+
+
+app.command()(recover)
+
+
+app.command()(ui)
+
+
+app.command()(sweep)
+
+
+app.command()(report)
 
 
 app.command()(plan)
@@ -170,24 +153,6 @@ app.command()(simulate)
 
 
 app.command()(sync)
-
-
-def _print_comparison(uri: str, experiment: str, run_id: str, as_json: bool) -> None:
-    from sara.reporting import findings, render_text, rows_as_json, summary_table
-    from tasks.tracking import load_comparison
-
-    comparison = load_comparison(uri, experiment, run_id)
-    rows = summary_table(comparison)
-    if as_json:
-        print(json.dumps(rows_as_json(rows), indent=2))
-        return
-    print(render_text(rows, is_terminal=sys.stdout.isatty()))
-    print("\n".join(findings(comparison)))
-
-
-def _say(*lines: str) -> None:
-    for line in lines:
-        print(line, file=sys.stderr)
 
 
 def main() -> None:

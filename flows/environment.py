@@ -1,28 +1,34 @@
-"""Settings of Prefect, MLflow and torch that have to stand in the environment before they are imported."""
+"""Where a flow runs: the tracking store and the Prefect server that the environment names."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from typing import TypeVar
 
-_DEFAULTS = {
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    "TOKENIZERS_PARALLELISM": "false",
-    "TRANSFORMERS_VERBOSITY": "error",
-}
+from sara.config import RunConfig, TrackingConfig
+from tasks.environment import set_up_environment
+
+__all__ = ["check_prefect", "default_tracking", "set_up_environment"]
+
+Config = TypeVar("Config", bound=RunConfig)
 
 
-def set_up_environment(is_verbose: bool = False) -> None:
-    """Fill in what the user has not set; call before Prefect is imported.
+def default_tracking(config: Config) -> Config:
+    """The configuration, with MLFLOW_TRACKING_URI in place of the default store where that is set.
 
-    Prefect's own log is shown only when verbose: the command line says what went wrong in one line.
+    A URI that the configuration names itself is kept. So a worker in a container or on another machine records
+    on the server that its environment names, whatever a form leaves at its default.
     """
-    for name, value in _DEFAULTS.items():
-        os.environ.setdefault(name, value)
-    for name in ("PREFECT_LOGGING_LEVEL", "PREFECT_LOGGING_INTERNAL_LEVEL"):
-        os.environ.setdefault(name, "INFO" if is_verbose else "CRITICAL")
-    home = Path(os.environ.get("PREFECT_HOME", Path.home() / ".prefect"))
-    home.mkdir(parents=True, exist_ok=True)  # Prefect's temporary server does not make it
+    uri = os.environ.get("MLFLOW_TRACKING_URI", "")
+    if not uri or config.tracking.uri != TrackingConfig.model_fields["uri"].default:
+        return config
+    return config.model_copy(update={"tracking": config.tracking.model_copy(update={"uri": uri})})
+
+
+def check_prefect() -> None:
+    """Raises ValueError, within seconds, if a Prefect server is set and does not answer; none need be set."""
+    from flows.server import api_url, check_server
+
+    url = api_url()
+    if url is not None:
+        check_server(url)

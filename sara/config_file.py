@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,15 +18,21 @@ class ConfigError(ValueError):
     """A user's mistake in a configuration; its text is one line that says where, what and what is allowed."""
 
 
-def load_config(kind: type[Config], path: Path | None = None, overrides: Sequence[str] = ()) -> Config:
+def load_config(
+    kind: type[Config],
+    path: Path | None = None,
+    overrides: Sequence[str] = (),
+    base: Mapping[str, Any] | None = None,
+) -> Config:
     """Read and validate a configuration.
 
     kind        the pydantic model to build
     path        TOML file; None for the defaults
     overrides   "section.key=value" texts, the value in TOML (bare words and comma lists are strings); later wins
+    base        nested values to start from where there is no file, such as an earlier run's
     Raises ConfigError.
     """
-    values = _read_toml(path) if path else {}
+    values = _read_toml(path) if path else copy.deepcopy(dict(base or {}))
     origins = {}
     for override in overrides:
         dotted, value = _parse_override(override)
@@ -35,6 +42,47 @@ def load_config(kind: type[Config], path: Path | None = None, overrides: Sequenc
         return kind.model_validate(values)
     except ValidationError as error:
         raise ConfigError(_one_line(error, kind, str(path or "configuration"), origins, values)) from None
+
+
+def with_values(config: Config, changes: Mapping[str, Any], source: str) -> Config:
+    """The configuration with dotted keys changed, validated anew; `source` says where they come from in errors.
+
+    Raises ConfigError.
+    """
+    kind, values = type(config), config.model_dump()
+    for dotted, value in changes.items():
+        _set(values, dotted.split("."), value, f"{dotted}={value}")
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(_one_line(error, kind, source, {}, values)) from None
+
+
+def flatten_settings(values: Mapping[str, Any], kind: type[BaseModel], prefix: str = "") -> dict[str, Any]:
+    """Nested tables as dotted keys: tables that are sections of `kind` are opened, those that are values are not."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        dotted = f"{prefix}{key}"
+        if isinstance(value, Mapping) and _is_section_path(dotted.split("."), kind):
+            flat |= flatten_settings(value, kind, f"{dotted}.")
+        else:
+            flat[dotted] = value
+    return flat
+
+
+def check_key(dotted: str, kind: type[BaseModel], source: str) -> None:
+    """Raises ConfigError, with the nearest name, for a dotted key that is no setting of `kind`."""
+    if dotted not in _all_keys(kind):
+        raise ConfigError(f"{source}: unknown key {dotted}; {_nearest(dotted.split('.'), kind)}")
+
+
+def _is_section_path(keys: list[str], kind: type[BaseModel]) -> bool:
+    for key in keys:
+        annotation = kind.model_fields[key].annotation if key in kind.model_fields else None
+        if not _is_section(annotation):
+            return False
+        kind = annotation
+    return True
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -56,7 +104,15 @@ def _parse_override(override: str) -> tuple[str, Any]:
     try:
         return dotted, tomllib.loads(f"value = {text}")["value"]
     except (tomllib.TOMLDecodeError, KeyError):
-        return dotted, [part.strip() for part in text.split(",")] if "," in text else text
+        return dotted, [_parse_part(part.strip()) for part in text.split(",")] if "," in text else text
+
+
+def _parse_part(text: str) -> Any:
+    """One value of a comma list: in TOML where it is, else the bare words."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (tomllib.TOMLDecodeError, KeyError):
+        return text
 
 
 def _set(values: dict[str, Any], keys: list[str], value: Any, override: str) -> None:

@@ -18,6 +18,7 @@ from sara.engines.base import Sampling
 from sara.evaluation import Evaluation, evaluate, paired_gain
 from sara.models import load_policy
 from sara.rollouts import PromptPool, RolloutSampler
+from tasks.devices import holds_device
 from tasks.prepare import PreparedData
 from tasks.retries import is_worth_a_retry
 from tasks.tracking import reopen_run
@@ -32,6 +33,7 @@ from tasks.tracking import reopen_run
     cache_policy=NO_CACHE,
     task_run_name="evaluate {config.name} step {step}",
 )
+@holds_device
 def evaluate_model(
     config: RunConfig,
     data: PreparedData,
@@ -101,3 +103,9 @@ def write_responses(evaluation: Evaluation, problems: Sequence[Problem], path: P
                 "text": rollout.text,
             }
             file.write(json.dumps(row) + "\n")
+
+
+if __name__ == "__main__":
+    from tasks.alone import run_task
+
+    run_task("evaluate")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sara.code_version import code_version, git_commit
 from sara.config import CompareConfig, RunConfig
-from tasks.prepare import PreparedData
-from tasks.tracking import hold_run
+from sara.sweeps import SweepConfig
+from tasks.prepare import PreparedData, data_hashes
+from tasks.tracking import hold_run, reopen_run
 
 
 @contextmanager
@@ -26,16 +29,32 @@ def evaluation_run(config: RunConfig, data: PreparedData, folder: Path) -> Itera
 
 
 @contextmanager
+def sweep_run(config: SweepConfig, folder: Path) -> Iterator[None]:
+    """The parent run of a sweep, recorded in its folder: a sweep that goes on does so in the run that it began in."""
+    tags = {"sara.kind": "sweep", "sara.sweep": config.name, **provenance_tags()}
+    with hold_run(config.tracking, folder, config.name, tags, {}):
+        with reopen_run(folder, config.tracking.wait_s) as run:
+            run.log_dict(config.model_dump(mode="json"), "config.json")
+        yield
+
+
+@contextmanager
 def _hold_run(config: RunConfig, data: PreparedData, folder: Path, tags: dict[str, str]) -> Iterator[None]:
     settings = config.model_dump(mode="json")
-    with hold_run(config.tracking, folder, config.name, tags | data_tags(data), settings):
+    with hold_run(config.tracking, folder, config.name, tags | data_tags(data) | provenance_tags(), settings):
         yield
 
 
 def data_tags(data: PreparedData) -> dict[str, str]:
     """Tags that say which problems a run was made with."""
-    sides = {"train": data.train, "heldout": data.heldout}
-    return {f"sara.{name}_hash": side.content_hash for name, side in sides.items() if side is not None}
+    return {f"sara.{side}_hash": content for side, content in data_hashes(data).items()}
+
+
+def provenance_tags() -> dict[str, str]:
+    """Tags that say which code made a run, and where."""
+    tags = {"sara.code_version": code_version(), "sara.host": socket.gethostname()}
+    commit = git_commit()
+    return tags | ({"mlflow.source.git.commit": commit, "sara.git_commit": commit} if commit else {})
 
 
 def training_tags(config: RunConfig, data: PreparedData) -> dict[str, str]:
@@ -46,4 +65,5 @@ def training_tags(config: RunConfig, data: PreparedData) -> dict[str, str]:
         "sara.algorithm": config.learner.advantage,
         "sara.seed": str(config.seed),
         **data_tags(data),
+        **provenance_tags(),
     }

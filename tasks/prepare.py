@@ -10,7 +10,7 @@ from prefect.cache_policies import NO_CACHE
 from pydantic import BaseModel
 
 from sara.config import RunConfig
-from sara.datasets import Problem, content_hash, load_split, write_problems
+from sara.datasets import Problem, content_hash, load_prepared, load_split, write_problems
 from sara.learner.setup import require_room, require_same_vocabulary
 from sara.models import find_device, load_reader
 from sara.prompts import encode_prompts
@@ -31,6 +31,25 @@ class PreparedData(BaseModel):
 
     train: PreparedSplit | None
     heldout: PreparedSplit
+
+
+def data_hashes(data: PreparedData) -> dict[str, str]:
+    """Content hash of each side that there is."""
+    sides = {"train": data.train, "heldout": data.heldout}
+    return {name: side.content_hash for name, side in sides.items() if side is not None}
+
+
+def read_prepared(config: RunConfig, folder: Path) -> PreparedData:
+    """What `prepare_data` wrote to a folder before. Raises ValueError if there are no held-out problems in it."""
+    sides = {}
+    for side in ("train", "heldout"):
+        path = folder / f"{side}.jsonl"
+        if path.exists():
+            problems = load_prepared(config.data, side, path)
+            sides[side] = PreparedSplit(path=path, size=len(problems), content_hash=content_hash(problems))
+    if "heldout" not in sides:
+        raise ValueError(f"{folder}: no heldout.jsonl in it; expected a folder that `sara task prepare` wrote")
+    return PreparedData(train=sides.get("train"), heldout=sides["heldout"])
 
 
 @task(
@@ -83,3 +102,9 @@ def _content(problem: Problem) -> str:
 def _write(problems: list[Problem], path: Path) -> PreparedSplit:
     write_problems(problems, path)
     return PreparedSplit(path=path, size=len(problems), content_hash=content_hash(problems))
+
+
+if __name__ == "__main__":
+    from tasks.alone import run_task
+
+    run_task("prepare")

@@ -1,9 +1,11 @@
-"""Live progress on a terminal: steps, rollouts spent, effective share. Silent everywhere else."""
+"""Live progress of training: a bar on a terminal, and one on the page of a Prefect run. Silent everywhere else."""
 
 from __future__ import annotations
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tasks.artifacts import ProgressArtifact, artifact_key
 
 
 class TrainingProgress:
@@ -21,6 +23,7 @@ class TrainingProgress:
             disable=not console.is_terminal,
         )
         self._bar = self._progress.add_task(label, total=steps, spent="")
+        self._artifact = ProgressArtifact(artifact_key("training", label), f"Training steps of {label}")
 
     def __enter__(self) -> TrainingProgress:
         self._progress.start()
@@ -36,3 +39,6 @@ class TrainingProgress:
             f"{metrics['effective_share']:.0%} effective  reward {metrics['reward/mean']:.2f}"
         )
         self._progress.update(self._bar, advance=1, spent=spent)
+        task = self._progress.tasks[0]
+        done, steps = int(task.completed), int(task.total)
+        self._artifact.show(done, steps, f"step {done} of {steps}: {spent}")

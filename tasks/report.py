@@ -4,7 +4,6 @@
 with the table as an artifact of the flow run.
 """
 
-import re
 from pathlib import Path
 
 from prefect import task
@@ -21,19 +20,29 @@ from sara.reporting import (
     table_cells,
     write_report,
 )
-from tasks.tracking import connect, load_comparison
+from tasks.artifacts import artifact_key
+from tasks.comparisons import Selection, load_selection
+from tasks.tracking import connect
 
 
 def write_comparison_report(
     tracking_uri: str, experiment: str, out_dir: Path, run_id: str | None = None
 ) -> tuple[Comparison, Path]:
-    """The comparison (the newest, unless `run_id` names one) and the path of its index.html.
+    """The comparison (the newest, unless `run_id` names one) and the path of its index.html."""
+    return write_selection_report(tracking_uri, experiment, out_dir, Selection((run_id,) if run_id else ()))
 
-    The report's files are also added to the comparison's MLflow run, under `report/`.
+
+def write_selection_report(
+    tracking_uri: str, experiment: str, out_dir: Path, selection: Selection
+) -> tuple[Comparison, Path]:
+    """Any runs side by side, and the path of their index.html.
+
+    The report of one comparison or sweep is also added to its MLflow run, under `report/`.
     """
-    comparison = load_comparison(tracking_uri, experiment, run_id)
+    comparison = load_selection(tracking_uri, experiment, selection)
     page = write_report(comparison, out_dir)
-    connect(tracking_uri, experiment).log_folder(comparison.run_id, page.parent, "report")
+    if comparison.run_id:
+        connect(tracking_uri, experiment).log_folder(comparison.run_id, page.parent, "report")
     return comparison, page
 
 
@@ -49,13 +58,14 @@ def make_report(tracking_uri: str, experiment: str, out_dir: Path, run_id: str |
 def publish_table(comparison: Comparison) -> None:
     """The summary as a Prefect table, and as Markdown with what it says; a new version each time."""
     rows = summary_table(comparison)
-    key = "comparison-" + _slug(comparison.experiment)
+    key = artifact_key("comparison", comparison.experiment)
     said = "\n\n".join(findings(comparison))
     create_table_artifact(table=table_cells(rows), key=key, description=said)
     text = f"{said}\n\n{render_markdown(rows)}\n{' '.join(notes(comparison))}\n"
     create_markdown_artifact(markdown=text, key=f"{key}-summary")
 
 
-def _slug(name: str) -> str:
-    """Prefect allows [a-z0-9-] in a key."""
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "unnamed"
+if __name__ == "__main__":
+    from tasks.alone import run_task
+
+    run_task("report")

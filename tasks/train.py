@@ -16,6 +16,7 @@ from sara.datasets import load_prepared
 from sara.learner import TrainingDiverged
 from sara.models import load_policy
 from sara.training import Trainer
+from tasks.devices import holds_device
 from tasks.mlflow_runs import training_tags
 from tasks.prepare import PreparedData
 from tasks.progress import TrainingProgress
@@ -38,8 +39,13 @@ class TrainedRun(BaseModel):
     cache_policy=NO_CACHE,
     task_run_name="train {config.title}",
 )
-def train(config: RunConfig, data: PreparedData, parent: Path | str | None = None) -> TrainedRun:
+@holds_device
+def train(
+    config: RunConfig, data: PreparedData, parent: Path | str | None = None, tags: dict[str, str] | None = None
+) -> TrainedRun:
     """Train with one strategy and seed; every step goes to `metrics.jsonl` and to MLflow.
+
+    tags   more tags of the MLflow run, such as a sweep's
 
     Not retried: a run is long, and one that failed half-way should be looked at.
     """
@@ -55,7 +61,7 @@ def train(config: RunConfig, data: PreparedData, parent: Path | str | None = Non
             config.tracking,
             folder,
             name=config.title,
-            tags=training_tags(config, data),
+            tags=training_tags(config, data) | (tags or {}),
             params=settings,
             parent=parent,
         ) as run,
@@ -91,3 +97,9 @@ def _save_model(trainer: Trainer, path: Path) -> Path:
     trainer.save_model(partial)
     partial.rename(path)
     return path
+
+
+if __name__ == "__main__":
+    from tasks.alone import run_task
+
+    run_task("train")

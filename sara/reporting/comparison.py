@@ -5,6 +5,7 @@ Owns the shape of the numbers and how a series is read. Never computes a statist
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -30,7 +31,8 @@ _ALGORITHMS = {
     "reinforce++-baseline": "REINFORCE++ baseline",
     "ppo": "PPO",
 }
-_BY = " by "
+_BY = " by "  # between a strategy and its algorithm
+_JOIN = " · "  # between those and what else sets a variant apart
 
 
 class Series(NamedTuple):
@@ -61,7 +63,7 @@ class Series(NamedTuple):
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """One strategy trained with one seed."""
+    """One strategy trained with one seed; `variant` says what else sets it apart, such as `k=8`."""
 
     strategy: str
     seed: int
@@ -69,6 +71,12 @@ class TrainingRun:
     name: str = ""
     run_id: str = ""
     status: str = "FINISHED"
+    variant: str = ""
+
+    @property
+    def group(self) -> str:
+        """What its seeds are averaged under: the strategy, and the settings in which compared runs differ."""
+        return f"{self.strategy}{_JOIN}{self.variant}" if self.variant else self.strategy
 
     def series(self, metric: str) -> Series:
         return self.metrics.get(metric, Series())
@@ -87,13 +95,13 @@ class Comparison:
     started: str = ""
 
     def strategies(self) -> tuple[str, ...]:
-        """By algorithm where there are several; known strategies in the order they build on each other, then the others
-        by name."""
-        return tuple(sorted({run.strategy for run in self.runs}, key=_rank))
+        """By variant and algorithm where there are several; known strategies in the order they build on each other,
+        then the others by name."""
+        return tuple(sorted({run.group for run in self.runs}, key=_rank))
 
     def of(self, strategy: str) -> tuple[TrainingRun, ...]:
-        """The runs of one strategy, by seed."""
-        return tuple(sorted((r for r in self.runs if r.strategy == strategy), key=lambda r: r.seed))
+        """The runs of one strategy (in one variant), by seed."""
+        return tuple(sorted((r for r in self.runs if r.group == strategy), key=lambda r: r.seed))
 
     def seeds(self) -> tuple[int, ...]:
         return tuple(sorted({run.seed for run in self.runs}))
@@ -105,24 +113,32 @@ def with_algorithm(strategy: str, algorithm: str) -> str:
 
 
 def bare_strategy(strategy: str) -> str:
-    """The strategy's own name, without the algorithm that it was trained with."""
-    return strategy.partition(_BY)[0]
+    """The strategy's own name, without the algorithm that it was trained with and without its variant."""
+    return strategy.partition(_JOIN)[0].partition(_BY)[0]
 
 
 def reference_of(strategy: str) -> str:
-    """What the costs of a strategy are a share of: dynamic sampling with the same algorithm."""
-    return REFERENCE + "".join(strategy.partition(_BY)[1:])
+    """What the costs of a strategy are a share of: dynamic sampling with the same algorithm, in the same variant."""
+    return REFERENCE + strategy.removeprefix(bare_strategy(strategy))
 
 
 def label(strategy: str) -> str:
     """How a strategy is written for readers."""
+    strategy, _, variant = strategy.partition(_JOIN)
     name, _, algorithm = strategy.partition(_BY)
-    written = _LABELS.get(name, name)
-    return f"{_ALGORITHMS.get(algorithm, algorithm)}, {written}" if algorithm else written
+    parts = (_ALGORITHMS.get(algorithm, algorithm), _LABELS.get(name, name), variant)
+    return ", ".join(part for part in parts if part)
 
 
 def _rank(strategy: str) -> tuple:
+    strategy, _, variant = strategy.partition(_JOIN)
     name, _, algorithm = strategy.partition(_BY)
     algorithms = list(_ALGORITHMS)
     place = algorithms.index(algorithm) if algorithm in algorithms else len(algorithms)
-    return place, algorithm, ORDER.index(name) if name in ORDER else len(ORDER), name
+    return _natural(variant), place, algorithm, ORDER.index(name) if name in ORDER else len(ORDER), name
+
+
+def _natural(text: str) -> list[tuple[float, str]]:
+    """Numbers in a text sort as numbers: k=8 before k=16."""
+    parts = re.split(r"(\d+(?:\.\d+)?(?:e-?\d+)?)", text)
+    return [(float(part), "") if place % 2 else (-math.inf, part) for place, part in enumerate(parts)]

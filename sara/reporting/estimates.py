@@ -83,6 +83,24 @@ def estimate(
     return Estimate(value, max(possible[0], value - ends[0]), min(possible[1], value + ends[1]))
 
 
+def paired_by_seed(runs: Sequence[TrainingRun], others: Sequence[TrainingRun], metric: str) -> Estimate | None:
+    """Mean difference of the last score that both have, over the seeds in common, with Student's t over seeds.
+
+    Runs with one seed see the same prompts in the same order and the same held-out rollouts' random numbers,
+    so their difference is less noisy than that of the means. None with fewer than two seeds in common.
+    """
+    pairs = {run.seed: run for run in others}
+    matched = [(run, pairs[run.seed]) for run in runs if run.seed in pairs]
+    step = last_step([run for pair in matched for run in pair], metric)
+    if len(matched) < 2 or step is None:
+        return None
+    differences = [a.series(metric).at(step) - b.series(metric).at(step) for a, b in matched]
+    seeds = len(differences)
+    half = float(stdtrit(seeds - 1, 0.975)) * math.sqrt(variance(differences) / seeds)
+    value = fmean(differences)
+    return Estimate(value, max(GAIN_RANGE[0], value - half), min(GAIN_RANGE[1], value + half))
+
+
 def base_estimate(comparison: Comparison, metric: str) -> Estimate | None:
     """The base model's score, as its evaluation gave it."""
     base = comparison.base

@@ -19,6 +19,7 @@ from sara.reporting.estimates import base_estimate
 from sara.reporting.line_labels import NamedLine, name_lines
 from sara.reporting.style import DPI, WIDTH_IN, Scheme, dress
 
+MOST_IN_A_ROW = 6
 SPENT = {"cumulative/rollouts": "rollouts generated", "cumulative/tokens": "tokens generated"}
 
 
@@ -96,22 +97,23 @@ def effective_share(comparison: Comparison, scheme: Scheme) -> Figure | None:
     return figure
 
 
-def _panels(scheme: Scheme, columns: int, height_in: float) -> tuple[Figure, list[Axes]]:
-    """One row of panels that share the vertical axis."""
-    figure = Figure(figsize=(WIDTH_IN, height_in), dpi=DPI, layout="constrained", facecolor=scheme.paper)
+def _panels(scheme: Scheme, columns: int, height_in: float, rows: int = 1) -> tuple[Figure, list[Axes]]:
+    """Panels that share the vertical axis; `height_in` is a row's."""
+    figure = Figure(figsize=(WIDTH_IN, rows * height_in), dpi=DPI, layout="constrained", facecolor=scheme.paper)
     figure.get_layout_engine().set(w_pad=0.02, h_pad=0.04, wspace=0.04 if columns < 4 else 0.015)
-    panels = figure.subplots(1, columns, sharey=True, squeeze=False).ravel().tolist()
+    panels = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel().tolist()
     for place, axes in enumerate(panels):
         dress(axes, scheme)
-        if place:
+        if place % columns:
             axes.spines["left"].set_visible(False)
             axes.tick_params(axis="y", length=0)
     return figure, panels
 
 
 def _strategy_panels(scheme: Scheme, strategies: int, height_in: float) -> tuple[Figure, list[Axes]]:
-    """A panel for each strategy, never wider than a third of the figure."""
-    figure, panels = _panels(scheme, max(strategies, 3), height_in)
+    """A panel for each strategy, never wider than a third of the figure; more than fit in a row take several."""
+    rows = -(-strategies // MOST_IN_A_ROW)
+    figure, panels = _panels(scheme, max(-(-strategies // rows), 3), height_in, rows)
     for axes in panels[strategies:]:
         axes.remove()
     return figure, panels[:strategies]

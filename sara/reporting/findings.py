@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from sara.reporting import formats
-from sara.reporting.comparison import Comparison, label
+from sara.reporting.comparison import Comparison, bare_strategy, label, reference_of
 from sara.reporting.estimates import Estimate, seed_spread
 from sara.reporting.summary import REFERENCE, Row, summary_table
 
@@ -14,14 +14,15 @@ def findings(comparison: Comparison) -> list[str]:
     """One sentence on cost for each SARA strategy, one on its accuracy, then whose gain is clear; never empty."""
     rows = {row.strategy: row for row in summary_table(comparison)}
     gains = _gains(list(rows.values()))
-    if REFERENCE not in rows:
+    references = {name: rows.get(reference_of(name)) for name in rows}
+    if not any(references.values()):
         return _without_reference(list(rows.values())) + gains
-    subjects = [rows[name] for name in ("sara", "sara+dps") if name in rows]
-    if not subjects:
+    ours = [row for name, row in rows.items() if bare_strategy(name) in ("sara", "sara+dps")]
+    if not ours:
         return ["No SARA run in this comparison: the table compares the baselines only.", *gains]
-    reference = rows[REFERENCE]
-    costs = [_cost(row, reference) for row in subjects]
-    scores = [_score(row, reference) for row in subjects]
+    subjects = [(row, references[row.strategy]) for row in ours if references[row.strategy]]
+    costs = [_cost(row, reference) for row, reference in subjects]
+    scores = [_score(row, reference) for row, reference in subjects]
     said = [s for s in costs + scores if s] or ["No strategy has finished a step that DS finished too."]
     return said + gains
 
@@ -73,7 +74,14 @@ def _score(row: Row, reference: Row) -> str:
     side = "above" if points > 0 else "below"
     sentence = f"{row.label} ends at {row.accuracy.value:.1%} held-out accuracy, {abs(points)} points {side} DS"
     overlap = _overlap(row.accuracy, reference.accuracy)
-    return sentence + ("" if overlap is None else _INTERVALS[overlap]) + "."
+    return sentence + ("" if overlap is None else _INTERVALS[overlap]) + "." + _paired(row.over_ds)
+
+
+def _paired(over_ds: Estimate | None) -> str:
+    if over_ds is None:
+        return ""
+    value, low, high = (100 * x for x in (over_ds.value, over_ds.low, over_ds.high))
+    return f" Paired by seed, on these prompts: {value:+.1f} points (95% interval {low:+.1f} to {high:+.1f})."
 
 
 _INTERVALS = {
@@ -150,7 +158,7 @@ def _on_gain(rows: Sequence[Row]) -> str:
 
 
 def _on_reference(comparison: Comparison, rows: Sequence[Row]) -> str:
-    if REFERENCE not in comparison.strategies():
+    if REFERENCE not in {bare_strategy(name) for name in comparison.strategies()}:
         return "The % of DS columns are empty: DS is not part of this comparison."
     if all(row.rollouts_pct is None for row in rows):
         return "The % of DS columns are empty: DS has logged no finished step."

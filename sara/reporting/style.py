@@ -34,12 +34,21 @@ class Scheme:
     on_levels: dict[str, str]
 
     def strategy(self, name: str, others: tuple[str, ...] = ()) -> str:
-        """The strategy's colour; a strategy we do not know takes a spare one by its place in `others`."""
+        """The strategy's colour, paler for each further variant of it; a strategy we do not know takes a spare one
+        by its place in `others`."""
+        siblings = [other for other in others if bare_strategy(other) == bare_strategy(name)]
+        place = siblings.index(name) / len(siblings) if name in siblings else 0.0
         name, *others = map(bare_strategy, (name, *others))
         if name in self.strategies:
-            return self.strategies[name]
+            return _blended(self.strategies[name], self.paper, 0.7 * place)
         unknown = [other for other in others if other not in self.strategies]
         return _SPARE[unknown.index(name) % len(_SPARE)] if name in unknown else self.quiet
+
+
+def _blended(colour: str, paper: str, share: float) -> str:
+    """A colour with a share of the paper's in it."""
+    pairs = ((int(colour[at : at + 2], 16), int(paper[at : at + 2], 16)) for at in (1, 3, 5))
+    return "#" + "".join(f"{round((1 - share) * ink + share * of_paper):02x}" for ink, of_paper in pairs)
 
 
 LIGHT = Scheme(

@@ -9,7 +9,15 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 
 from sara.reporting.comparison import REFERENCE, Comparison, TrainingRun, label, reference_of
-from sara.reporting.estimates import GAIN_RANGE, Estimate, base_estimate, estimate, last_step, seed_spread
+from sara.reporting.estimates import (
+    GAIN_RANGE,
+    Estimate,
+    base_estimate,
+    estimate,
+    last_step,
+    paired_by_seed,
+    seed_spread,
+)
 
 __all__ = ["REFERENCE", "Row", "rows_as_json", "summary_table"]
 
@@ -19,7 +27,8 @@ class Row:
     """One strategy, averaged over its seeds; the base model has only its scores.
 
     groups, rollouts and tokens are totals of a run; the `_pct` are 100 x total / DS's total;
-    `gain` (of accuracy over the base model) and `effective_share` are fractions; `wall_s` is in
+    `gain` (of accuracy over the base model) and `effective_share` are fractions; `over_ds` is the
+    difference in accuracy to DS, paired by seed where two have at least two in common; `wall_s` is in
     seconds. None: not known.
     """
 
@@ -35,6 +44,7 @@ class Row:
     accuracy: Estimate | None = None
     pass_at_k: Estimate | None = None
     gain: Estimate | None = None
+    over_ds: Estimate | None = None
     effective_share: float | None = None
     rounds: float | None = None
     wall_s: float | None = None
@@ -70,6 +80,7 @@ def _row(comparison: Comparison, strategy: str, base: Estimate | None) -> Row:
         accuracy=accuracy,
         pass_at_k=_final(comparison, runs, "eval/pass_at_k"),
         gain=_gain(comparison, runs, accuracy, base),
+        over_ds=None if strategy == reference_of(strategy) else paired_by_seed(runs, reference, "eval/accuracy"),
         effective_share=_mean(runs, _effective_share),
         rounds=_mean(runs, _rounds),
         wall_s=_mean(runs, lambda run: _total(run, "time/step_s")),

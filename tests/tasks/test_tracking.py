@@ -404,7 +404,7 @@ def test_what_is_missing_is_said_with_what_there_is(uri, tracking, tmp_path):
         load_comparison(uri, "tset")
     with pytest.raises(TrackingError, match=r"'tests' holds no comparison; it holds .*'alone'"):
         load_comparison(uri, "tests")
-    with pytest.raises(TrackingError, match="of kind 'training', expected 'comparison'"):
+    with pytest.raises(TrackingError, match="of kind 'evaluation', expected 'comparison'"):
         load_comparison(uri, "tests", run.id)
     with pytest.raises(TrackingError, match="there is no such file"):
         load_comparison(f"sqlite:///{tmp_path}/none.db", "tests")

@@ -7,7 +7,8 @@ def test_equal_groups_compare_the_whole_cost():
     assert findings(worked.comparison(*worked.DS, *worked.SARA)) == [
         "SARA trained the same number of groups as DS with 25% fewer rollouts and 40% fewer tokens.",
         "SARA ends at 43.0% held-out accuracy, 1.0 points above DS; the two 95% intervals overlap, "
-        "so this comparison does not tell them apart.",
+        "so this comparison does not tell them apart. Paired by seed, on these prompts: +1.0 points "
+        "(95% interval +1.0 to +1.0).",
     ]
 
 

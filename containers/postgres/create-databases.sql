@@ -1,0 +1,3 @@
+-- One database for Prefect's server, one for MLflow's; the owner is the user of POSTGRES_USER.
+CREATE DATABASE prefect;
+CREATE DATABASE mlflow;

@@ -1,0 +1,8 @@
+"""placeholder"""
+
+from prefect import flow
+
+
+@flow(name="reproduce")
+def reproduce() -> None:
+    """Placeholder."""

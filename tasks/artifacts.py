@@ -1,0 +1,107 @@
+"""Prefect artifacts of a flow run: progress of long work, and the way to its MLflow run.
+
+Outside a flow run nothing is made, so that a task called alone starts no server; a server that has gone
+away costs a warning, never the work.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from uuid import UUID
+
+import httpx
+from prefect.artifacts import (
+    create_link_artifact,
+    create_markdown_artifact,
+    create_progress_artifact,
+    update_progress_artifact,
+)
+from prefect.context import FlowRunContext, TaskRunContext
+from prefect.exceptions import PrefectException
+
+from sara.config import TrackingConfig
+from tasks.tracking import connect, mlflow_run_id
+
+UPDATE_EVERY_S = 5.0
+_log = logging.getLogger(__name__)
+
+
+def is_in_a_run() -> bool:
+    """Whether a flow or task run is there to hang artifacts on."""
+    return FlowRunContext.get() is not None or TaskRunContext.get() is not None
+
+
+def artifact_key(*parts: object) -> str:
+    """Prefect allows [a-z0-9-] in a key."""
+    return re.sub(r"[^a-z0-9]+", "-", "-".join(str(part) for part in parts).lower()).strip("-") or "unnamed"
+
+
+class ProgressArtifact:
+    """A bar on the run's page, told at most every few seconds."""
+
+    def __init__(self, key: str, description: str) -> None:
+        self._told_at = time.monotonic()
+        self._id: UUID | None = None
+        if is_in_a_run():
+            self._id = _quietly(lambda: create_progress_artifact(progress=0.0, key=key, description=description))
+
+    def show(self, done: int, total: int, description: str, *, is_last: bool = False) -> None:
+        """`done` of `total`, and a line that says more."""
+        waited_s = time.monotonic() - self._told_at
+        if self._id is not None and (is_last or done == total or waited_s >= UPDATE_EVERY_S):
+            self._told_at = time.monotonic()
+            percent = 100.0 * done / max(total, 1)
+            _quietly(lambda: update_progress_artifact(self._id, progress=percent, description=description))
+
+
+class SweepProgress:
+    """How many cells of a sweep have ended, and a table of how; a context manager."""
+
+    def __init__(self, name: str, total: int, done: int) -> None:
+        self._key = artifact_key("sweep", name)
+        self._total, self._done = total, done
+        self._rows: list[str] = []
+        self._bar = ProgressArtifact(f"{self._key}-progress", f"Cells of the sweep {name}")
+
+    def __enter__(self) -> SweepProgress:
+        self._bar.show(self._done, self._total, f"{self._done} of {self._total} cells were finished", is_last=True)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._rows and is_in_a_run():
+            table = "\n".join(["| cell | ended | why |", "|---|---|---|", *self._rows])
+            _quietly(lambda: create_markdown_artifact(markdown=table, key=f"{self._key}-cells"))
+
+    def show(self, cell: str, status: str, error: str) -> None:
+        """One cell has ended."""
+        self._done += 1
+        self._rows.append(f"| {cell} | {status} | {error.replace('|', '/')} |")
+        _log.info("%d of %d cells: %s %s", self._done, self._total, cell, status)
+        self._bar.show(self._done, self._total, f"{self._done} of {self._total} cells have ended", is_last=True)
+
+
+def publish_run_link(tracking: TrackingConfig, folder: Path, what: str) -> None:
+    """A link to the MLflow run recorded in a folder, or how to open it where MLflow has no page of its own."""
+    run_id = mlflow_run_id(folder) if is_in_a_run() else None
+    if run_id is None:
+        return
+    if tracking.uri.startswith("http"):
+        experiment_id = connect(tracking.uri, tracking.experiment).experiment_id
+        page = f"{tracking.uri.rstrip('/')}/#/experiments/{experiment_id}/runs/{run_id}"
+        _quietly(lambda: create_link_artifact(link=page, link_text=f"MLflow run of this {what}", key="mlflow-run"))
+    else:
+        text = f"MLflow run `{run_id}` in `{tracking.uri}`; `sara ui` opens it."
+        _quietly(lambda: create_markdown_artifact(markdown=text, key="mlflow-run"))
+
+
+def _quietly(call: Callable[[], UUID]) -> UUID | None:
+    try:
+        return call()
+    except (httpx.HTTPError, PrefectException) as error:
+        _log.warning("Prefect did not take an artifact: %s", error)
+        return None
