@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from math import gcd
 
 from sara.verifiers.math.equality import are_equal, have_constant_ratio, real_value, spread_signs
 from sara.verifiers.math.evaluation import free_symbols
@@ -28,7 +29,7 @@ from sara.verifiers.math.syntax import (
     Symbol,
     Words,
 )
-from sara.verifiers.math.units import conversion
+from sara.verifiers.math.units import conversion, measured
 
 MAX_ITEMS = 60
 
@@ -37,6 +38,8 @@ def compare(gold: Node, answer: Node) -> bool | None:
     """Whether an answer says the same as the gold; None where this cannot be decided here."""
     if gold == answer:
         return True
+    if _measure_different_things(gold, answer):
+        return False
     if isinstance(gold, Quantity) or isinstance(answer, Quantity):
         return _compare_quantities(gold, answer)
     if is_set(gold) or is_set(answer):
@@ -52,13 +55,23 @@ def compare(gold: Node, answer: Node) -> bool | None:
     return _compare_values(gold, answer)
 
 
+def _measure_different_things(gold: Node, answer: Node) -> bool:
+    """Whether both sides say what they measure (percent, an angle, a length), and not the same."""
+    kinds = (_kind(gold), _kind(answer))
+    return None not in kinds and kinds[0] != kinds[1]
+
+
+def _kind(node: Node) -> str | None:
+    if isinstance(node, Apply) and node.operation in ("percent", "deg"):
+        return node.operation
+    return measured(node.unit) if isinstance(node, Quantity) else None
+
+
 def _compare_quantities(gold: Node, answer: Node) -> bool | None:
     """Units are looked at where both sides have one that is known: 5 cm is no 5 m, but 14 triangles are 14."""
     gold_unit, gold = (gold.unit, gold.value) if isinstance(gold, Quantity) else ("", gold)
     answer_unit, answer = (answer.unit, answer.value) if isinstance(answer, Quantity) else ("", answer)
-    factor = conversion(answer_unit, gold_unit) if gold_unit and answer_unit else None
-    if factor is False:
-        return False
+    factor = conversion(answer_unit, gold_unit)
     if factor is not None and factor != 1:
         return compare(gold, Apply("*", (Number(factor), answer)))
     return compare(gold, answer)
@@ -169,7 +182,7 @@ def _compare_sets(gold: Node, answer: Node) -> bool | None:
     except NotASet:
         if isinstance(gold, Bracketed) and isinstance(answer, Bracketed):
             return _compare_in_order(gold, answer)
-        return _compare_equations(gold, answer) if isinstance(gold, Relation) else None
+        return _compare_equations(gold, answer) if isinstance(gold, Relation) else False
     try:
         return sets_are_equal(reference, read_set(answer))
     except NotASet:
@@ -191,7 +204,8 @@ def _compare_values(gold: Node, answer: Node) -> bool | None:
         return _compare_matrices(gold, answer)
     if isinstance(gold, Ratio) or isinstance(answer, Ratio):
         return _compare_ratios(gold, answer)
-    if _has_base(gold) or _has_base(answer):
+    is_single = not any(isinstance(node, (Listing, SetOf, Bracketed)) for node in (gold, answer))
+    if is_single and (_has_base(gold) or _has_base(answer)):
         return _compare_numerals(gold, answer)
     if isinstance(gold, Bracketed) or isinstance(answer, Bracketed):
         return _compare_points(gold, answer)
@@ -316,7 +330,7 @@ def _compare_ratios(gold: Node, answer: Node) -> bool | None:
     if isinstance(gold, Ratio) and isinstance(answer, Ratio):
         if len(gold.parts) != len(answer.parts):
             return False
-        if _is_time(gold) or _is_time(answer):
+        if _is_time(gold):
             return _all(map(are_equal, gold.parts, answer.parts))
         return _all(
             are_equal(Apply("*", (gold.parts[0], b)), Apply("*", (a, answer.parts[0])))
@@ -325,7 +339,14 @@ def _compare_ratios(gold: Node, answer: Node) -> bool | None:
     ratio, other = (gold, answer) if isinstance(gold, Ratio) else (answer, gold)
     if len(ratio.parts) != 2 or isinstance(other, (Listing, SetOf, Bracketed)):
         return False
+    if _is_time(ratio) and not _is_in_lowest_terms(ratio):
+        return False
     return are_equal(Apply("/", ratio.parts), other)
+
+
+def _is_in_lowest_terms(ratio: Ratio) -> bool:
+    above, below = (int(text) if text.isdigit() else 0 for text in ratio.texts)
+    return gcd(above, below) == 1
 
 
 def _compare_numerals(gold: Node, answer: Node) -> bool | None:

@@ -159,13 +159,24 @@ def _take_unit(tokens: list[Token]) -> tuple[list[Token], str]:
     r"""The tokens without the words at the end (`35 \text{ cm}^2`), and these as a unit; fillers in front go too."""
     while len(tokens) > 1 and tokens[0].kind == "word" and tokens[0].text in _FILLERS:
         tokens = tokens[1:]
-    first = next((place for place, token in enumerate(tokens) if token.kind == "word"), None)
-    if first is None or first == 0:
+    first = _first_word(tokens)
+    if not first:
         return tokens, ""
     words = [token for token in tokens[first:] if token.text not in "{}"]
     if not all(token.kind == "word" or token.text in ("^", "/", "-", ".", "2", "3", "1") for token in words):
         return tokens, ""
     return tokens[:first], canonical_unit(" ".join(token.text for token in words))
+
+
+def _first_word(tokens: list[Token]) -> int | None:
+    """Place of the first word outside all brackets."""
+    depth = 0
+    for place, token in enumerate(tokens):
+        if token.kind == "word" and depth == 0:
+            return place
+        if token.kind == "mark":
+            depth += (token.text in _OPENING) - (token.text in _CLOSING)
+    return None
 
 
 def _parse_ratio(tokens: list[Token], depth: int) -> Node:

@@ -18,6 +18,7 @@ from sara.verifiers.math.syntax import (
     Combined,
     Listing,
     Node,
+    Number,
     Quantity,
     Relation,
     SetOf,
@@ -91,6 +92,8 @@ def _pieces(node: Node) -> tuple[Piece, ...]:
         return _several(node)
     if node == REALS:
         return _ALL
+    if isinstance(node, (Number, Symbol, Apply)):
+        return _pieces(SetOf((node,)))
     raise NotASet(type(node).__name__)
 
 
@@ -123,8 +126,6 @@ def _value(node: Node):
 
 def _several(node: Listing) -> tuple[Piece, ...]:
     sets = [_joined(_pieces(item)) for item in node.items]
-    if not all(isinstance(item, Relation) for item in node.items):
-        raise NotASet("a list of values")
     result = sets[0]
     for pieces in sets[1:]:
         result = _intersection(result, pieces) if node.joint == "and" else result + pieces

@@ -19,14 +19,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
-from sara.verifiers.math.worker import FORK, REAP, WALL_LIMIT_S
+from sara.verifiers.math.worker import CPU_LIMIT_S, FORK, REAP, WALL_LIMIT_S
 
 WORKERS = 2
 """At most so many comparisons run at once; others wait for their turn."""
 JOBS_PER_WORKER = 500
 """A worker is replaced after so many comparisons: the library's caches only grow."""
 START_LIMIT_S = 120
-LEAST_CPU_S = 0.1
+LEAST_CPU_S = 2 / 3 * CPU_LIMIT_S
 """A comparison that ran out of time with less processor time than this is no fault of its answer."""
 BACKSTOP_S = WALL_LIMIT_S + 1
 """A worker that neither answered nor died by then is killed from outside."""

@@ -78,12 +78,16 @@ def canonical_unit(words: str) -> str:
     return {"mile/hour": "mph", "dollars": "dollar"}.get("".join(parts), "".join(parts))
 
 
-def conversion(of: str, into: str) -> Fraction | bool | None:
-    """Factor from one unit to another; False if they measure different things; None if either is not known."""
+def conversion(of: str, into: str) -> Fraction | None:
+    """Factor from one unit to another; None where either is not known, or they measure different things."""
     left, right = _measure(of), _measure(into)
-    if left is None or right is None:
-        return Fraction(1) if of == into else None
-    return left[1] / right[1] if left[0] == right[0] else False
+    return left[1] / right[1] if left and right and left[0] == right[0] else None
+
+
+def measured(unit: str) -> str | None:
+    """What a unit measures, such as `length^2`; None for words that are no unit."""
+    measure = _measure(unit)
+    return measure[0] if measure else None
 
 
 def _measure(unit: str) -> tuple[str, Fraction] | None:

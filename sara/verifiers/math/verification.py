@@ -23,7 +23,9 @@ CACHED_GOLDS = 10_000
 
 MAX_SYMBOLIC_CHARS = 400
 """Longer answers than this are not given to symbolic algebra."""
-_SYMBOLIC_COMMANDS = re.compile(r"\\(?:int|iint|oint|lim|sum|prod|det|Re|Im|mod|pmod|operatorname|begin\{cases)(?![A-Za-z])")
+_SYMBOLIC_COMMANDS = re.compile(
+    r"\\(?:int|iint|oint|lim|sum|prod|det|Re|Im|mod|pmod|operatorname|begin\{cases)(?![A-Za-z])"
+)
 _CODE = re.compile(r"__|[;@#`\"]|[A-Za-z]\.[A-Za-z]|\(\)|'[A-Za-z/]")
 
 

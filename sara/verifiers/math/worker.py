@@ -18,10 +18,10 @@ import socket
 import sys
 import time
 
-CPU_LIMIT_S = 0.35
+CPU_LIMIT_S = 0.3
 """Ends a comparison by SIGPROF: the answer is to blame."""
 WALL_LIMIT_S = 0.8
-"""Ends a comparison by SIGALRM: the answer is to blame, unless the machine gave it almost no processor time."""
+"""Ends a comparison by SIGALRM: the machine gave it too little processor time, unless it had most of its share."""
 MEMORY_LIMIT_BYTES = 1 << 30
 MAX_MESSAGE_BYTES = 1 << 16
 
@@ -110,8 +110,9 @@ def compare(math_verify, gold: str, answer: str | None, on_gold_read=lambda: Non
     read_answer = read(math_verify, answer) if answer is not None else None
     if not read_answer:
         return "different"
-    if computed(read_gold[0]) == computed(read_answer[0]):
-        return "equal"
+    left, right = computed(read_gold[0]), computed(read_answer[0])
+    if left == right or (is_rational(left) and is_rational(right)):
+        return "equal" if left == right else "different"
     is_equal = math_verify.verify(
         read_gold, read_answer, float_rounding=30, numeric_precision=60, strict=True, timeout_seconds=None
     )
@@ -121,6 +122,10 @@ def compare(math_verify, gold: str, answer: str | None, on_gold_read=lambda: Non
 def computed(expression):
     """The expression with its sums, integrals and limits carried out; text as it is."""
     return expression.doit() if hasattr(expression, "doit") else expression
+
+
+def is_rational(expression) -> bool:
+    return getattr(expression, "is_Rational", False)
 
 
 def read(math_verify, text: str) -> list:
