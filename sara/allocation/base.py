@@ -59,12 +59,14 @@ class Allocator(ABC):
 
     One round is: `num_to_open`, `allocate`, the draws, `judge`.
 
-    k              group size, at least 2
-    alpha0, beta0  Beta prior of a prompt's success rate, finite and above 0
-    max_rounds     a cap of the allocator's own, which holds beside that of the limits
+    k                group size, at least 2
+    alpha0, beta0    Beta prior of a prompt's success rate, finite and above 0
+    max_rounds       a cap of the allocator's own, which holds beside that of the limits
+    fills_committed  whether a committed group goes on to k
     """
 
     max_rounds: int | None = None
+    fills_committed: bool = True
 
     def __init__(self, k: int, alpha0: float = 1.0, beta0: float = 1.0) -> None:
         require_count("allocator.k", k, at_least=2)
@@ -85,7 +87,8 @@ class Allocator(ABC):
 
     @abstractmethod
     def judge(self, ledger: Ledger) -> None:
-        """Set the fate of the rows that are OPEN or AUDITED, now that their round is complete."""
+        """Set the fate of the rows that are OPEN or AUDITED by what is counted of them: the whole of their round, or
+        in a stream every further rollout."""
 
     def end_step(self, ledger: Ledger) -> dict[str, float]:
         """Learn from a finished step; returns what it decided by and what it believes, under metric names."""

@@ -12,7 +12,7 @@ from sara.allocation.ledger import Fate, Ledger
 class DynamicSamplingAllocator(Allocator):
     """Chunks of B prompts, k rollouts each, until B groups are effective or `max_gen_batches` are drawn.
 
-    chunk            prompts in a chunk; None: `limits.target`, and without a target all that the budget buys
+    chunk            prompts open at a time; None: `limits.target`, and without a target all that the budget buys
     max_gen_batches  chunks of one step; None: no cap. At the cap the step trains on what it has.
     """
 
@@ -28,8 +28,11 @@ class DynamicSamplingAllocator(Allocator):
         if limits.is_reached_by(ledger):
             return 0
         affordable = self.num_affordable(ledger, limits)
-        wanted = self.chunk or limits.target or affordable
-        return wanted if affordable is None else min(wanted, affordable)
+        chunk = self.chunk or limits.target or affordable
+        wanted = chunk - ledger.num_open  # in rounds none is open any more; a stream keeps a chunk of them open
+        if self.max_rounds is not None:
+            wanted = min(wanted, self.max_rounds * chunk - len(ledger))
+        return max(wanted if affordable is None else min(wanted, affordable), 0)
 
     def allocate(self, ledger: Ledger, limits: Limits) -> NDArray[np.int64]:
         counts = self.outstanding(ledger)

@@ -133,6 +133,7 @@ class SequentialAllocator(Allocator):
         for name, share in (shares | {"max_false_abandon": max_false_abandon, "audit_rate": audit_rate}).items():
             if not 0 <= share <= 1:
                 raise ValueError(f"allocator.{name} = {share}; expected a number in [0, 1]")
+        self.fills_committed = on_commit == "fill"
         self.on_commit, self.margin, self.memory = on_commit, float(margin), float(memory)
         self.audit_rate, self.train_audited = float(audit_rate), bool(train_audited)
         objective = Objective(value, on_commit, float(max_false_abandon), _INDIFFERENCE, int(rounds_per_prompt))

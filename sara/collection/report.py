@@ -37,11 +37,11 @@ class Collection:
         return self.ledger.rounds
 
     def metrics(self) -> dict[str, float]:
-        """Where rollouts, tokens and groups went. The seven fates of rollouts add up to those generated."""
+        """Where rollouts, tokens and groups went. The eight fates of rollouts add up to those generated."""
         ledger, fates = self.ledger, self._rollout_fates()
         values = {
             "rollouts/generated": ledger.spent,
-            "tokens/generated": (ledger.tokens + ledger.missing_tokens).sum(),
+            "tokens/generated": ledger.all_tokens.sum(),
         }
         is_trained = ledger.fate == Fate.COMMITTED
         values |= {
@@ -50,6 +50,7 @@ class Collection:
         }
         for fate, rows in fates.items():
             values |= {f"rollouts/{fate}": ledger.n[rows].sum(), f"tokens/{fate}": ledger.tokens[rows].sum()}
+        values |= {"rollouts/aborted": ledger.aborted.sum(), "tokens/aborted": ledger.aborted_tokens.sum()}
         values |= {"rollouts/missing": ledger.missing.sum(), "tokens/missing": ledger.missing_tokens.sum()}
         values |= self._group_counts()
         values |= {"rounds": ledger.rounds} | self.beliefs

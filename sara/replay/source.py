@@ -49,6 +49,9 @@ class LoggedOrder(Selector):
         self._next += taken.size
         return taken
 
+    def give_back(self, count: int) -> None:
+        self._next -= count
+
     def end_step(self, evidence: Evidence) -> None:
         pass
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 REFERENCE = "ds"  # costs are given as a share of dynamic sampling's
 ORDER = ("uniform", "ds", "dps", "ds+dps", "sara", "sara+dps")
-FATES = ("effective", "abandoned", "audited", "saturated", "surplus", "unfinished", "missing")
+FATES = ("effective", "abandoned", "audited", "saturated", "surplus", "unfinished", "aborted", "missing")
 
 _LABELS = {
     "base": "base model",

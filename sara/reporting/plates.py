@@ -21,6 +21,7 @@ _FATES = {
     "saturated": "in a complete group with equal rewards, trained on in vain or thrown away",
     "surplus": "in a mixed group beyond the batch",
     "unfinished": "of a prompt still open when the step ended",
+    "aborted": "cut short, or not counted, because its prompt was decided without it",
     "missing": "could not be scored",
 }
 

@@ -37,6 +37,14 @@ class Selector(ABC):
     def select(self, count: int) -> NDArray[np.int64]:
         """Up to `count` further prompts, (C,) int64, best first; fewer only when the pool is exhausted."""
 
+    def give_back(self, count: int) -> None:
+        """Take back the last `count` prompts handed out in this step: it goes on as if they had not been asked for.
+
+        However a step splits what it asks for, it is handed the same prompts in the same order; with this, what
+        the next step is handed does not depend on how far ahead this one reached.
+        """
+        raise NotImplementedError(f"{type(self).__name__} takes no prompts back; the schedule 'stream' needs it")
+
     @abstractmethod
     def end_step(self, evidence: Evidence) -> None:
         """Learn from what the opened prompts did."""

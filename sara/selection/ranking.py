@@ -31,7 +31,9 @@ class RankingSelector(Selector):
             raise ValueError(f"candidate_ratio = {candidate_ratio}; expected at least 1")
         self.candidate_ratio, self.groups_per_step = candidate_ratio, groups_per_step
         self._order = ShuffleSelector(num_prompts, seed)
-        self._ranked = np.empty(0, dtype=np.int64)  # candidates of this step not opened yet, best first
+        self._ranked = np.empty(0, dtype=np.int64)  # candidates of this step, best first
+        self._batches: list[int] = []  # how many of them were ranked together
+        self._num_opened = 0
         self._pool_size = 0
 
     @abstractmethod
@@ -41,27 +43,43 @@ class RankingSelector(Selector):
     def begin_step(self, step: int, opens_at_least: int) -> None:
         self._order.begin_step(step)
         self._pool_size = int(np.ceil(self.candidate_ratio * (self.groups_per_step or opens_at_least)))
-        self._ranked = self._ranked_candidates()
+        self._ranked, self._batches, self._num_opened = np.empty(0, dtype=np.int64), [], 0
+        self._rank_more()
 
     def select(self, count: int) -> NDArray[np.int64]:
-        taken = self._ranked[:count]
-        self._ranked = self._ranked[count:]
-        while taken.size < count:
-            self._ranked = self._ranked_candidates()
-            if not self._ranked.size:
-                break
-            missing = count - taken.size
-            taken, self._ranked = np.append(taken, self._ranked[:missing]), self._ranked[missing:]
+        while self._ranked.size < self._num_opened + count and self._rank_more():
+            pass
+        taken = self._ranked[self._num_opened : self._num_opened + count]
+        self._num_opened += taken.size
         return taken
 
+    def give_back(self, count: int) -> None:
+        self._num_opened -= count
+        while len(self._batches) > 1 and self._ranked.size - self._batches[-1] >= self._num_opened:
+            size = self._batches.pop()
+            self._ranked = self._ranked[:-size]
+            self._order.give_back(size)
+
     def state_dict(self) -> dict[str, Any]:
-        return {"order": self._order.state_dict(), "ranked": self._ranked.copy(), "pool_size": self._pool_size}
+        return {
+            "order": self._order.state_dict(),
+            "ranked": self._ranked.copy(),
+            "batches": list(self._batches),
+            "num_opened": self._num_opened,
+            "pool_size": self._pool_size,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._order.load_state_dict(state["order"])
         self._ranked = np.array(state["ranked"], dtype=np.int64)
+        self._batches, self._num_opened = [int(size) for size in state["batches"]], int(state["num_opened"])
         self._pool_size = int(state["pool_size"])
 
-    def _ranked_candidates(self) -> NDArray[np.int64]:
+    def _rank_more(self) -> bool:
+        """Rank the next candidates behind those there are; False if the pool has no more."""
         candidates = self._order.select(self._pool_size)
-        return candidates[np.argsort(-self.scores(candidates), kind="stable")]
+        best_first = candidates[np.argsort(-self.scores(candidates), kind="stable")]
+        self._ranked = np.append(self._ranked, best_first)
+        if candidates.size:
+            self._batches.append(candidates.size)
+        return bool(candidates.size)

@@ -24,10 +24,12 @@ class ShuffleSelector(Selector):
         self.num_prompts, self.seed = int(num_prompts), int(seed)
         self._epoch, self._cursor = 0, 0
         self._order = self._shuffled(epoch=0)
+        self._order_before: NDArray[np.int64] | None = None  # of the epoch that ended in this step
         self._is_opened = np.zeros(self.num_prompts, dtype=bool)  # in this step
 
     def begin_step(self, step: int, opens_at_least: int = 1) -> None:
         self._is_opened[:] = False
+        self._order_before = None
 
     def select(self, count: int) -> NDArray[np.int64]:
         taken = self._take(count)
@@ -35,6 +37,14 @@ class ShuffleSelector(Selector):
             self._begin_epoch()
             taken = np.concatenate([taken, self._take(count - taken.size)])
         return taken
+
+    def give_back(self, count: int) -> None:
+        of_this_epoch = min(count, self._cursor)
+        self._put_back(of_this_epoch)
+        if self._cursor == 0 and self._order_before is not None:
+            self._epoch, self._cursor = self._epoch - 1, self.num_prompts
+            self._order, self._order_before = self._order_before, None
+            self._put_back(count - of_this_epoch)
 
     def end_step(self, evidence: Evidence) -> None:
         pass
@@ -45,6 +55,7 @@ class ShuffleSelector(Selector):
             "epoch": self._epoch,
             "cursor": self._cursor,
             "order": self._order.copy(),
+            "order_before": None if self._order_before is None else self._order_before.copy(),
             "opened": np.flatnonzero(self._is_opened),
         }
 
@@ -52,6 +63,8 @@ class ShuffleSelector(Selector):
         require_same_pool(self.num_prompts, state)
         self._epoch, self._cursor = int(state["epoch"]), int(state["cursor"])
         self._order = np.array(state["order"], dtype=np.int64)
+        before = state["order_before"]
+        self._order_before = None if before is None else np.array(before, dtype=np.int64)
         self._is_opened[:] = False
         self._is_opened[np.asarray(state["opened"], dtype=np.int64)] = True
 
@@ -63,10 +76,14 @@ class ShuffleSelector(Selector):
         self._is_opened[taken] = True
         return taken.copy()
 
+    def _put_back(self, count: int) -> None:
+        self._cursor -= count
+        self._is_opened[self._order[self._cursor : self._cursor + count]] = False
+
     def _begin_epoch(self) -> None:
         if self._cursor < self.num_prompts:
             return  # stopped at a repeat: the whole pool is open
-        self._epoch, self._cursor = self._epoch + 1, 0
+        self._epoch, self._cursor, self._order_before = self._epoch + 1, 0, self._order
         order = self._shuffled(self._epoch)
         self._order = order[np.argsort(self._is_opened[order], kind="stable")]
 

@@ -45,4 +45,6 @@ class WholeGroupsAllocator(DynamicSamplingAllocator):
 
     def num_to_open(self, ledger: Ledger, limits: Limits) -> int:
         opens = super().num_to_open(ledger, limits)
-        return opens if limits.target is None else min(opens, limits.target - ledger.num_committed)
+        if limits.target is None:
+            return opens
+        return max(min(opens, limits.target - ledger.num_committed - ledger.num_open), 0)

@@ -118,7 +118,7 @@ def _measure(collection: Collection, groups_wanted: int) -> dict[str, float]:
     trained_rollouts = ledger.n[is_trained].sum()
     return {
         "rollouts/generated": ledger.spent,
-        "tokens/generated": ledger.tokens.sum() + ledger.missing_tokens.sum(),
+        "tokens/generated": ledger.all_tokens.sum(),
         "groups/opened": len(ledger),
         "groups/trained": num_trained,
         "groups/effective": np.count_nonzero(is_trained & ledger.is_mixed),

@@ -13,7 +13,7 @@ from sara.models import load_policy
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
-FATES = ("effective", "abandoned", "audited", "saturated", "surplus", "unfinished", "missing")
+FATES = ("effective", "abandoned", "audited", "saturated", "surplus", "unfinished", "aborted", "missing")
 
 
 def run_compare(config: CompareConfig):

@@ -26,7 +26,7 @@ from sara.selection import DPSSelector, Evidence, Selector, ShuffleSelector
 from sara.simulation.mixtures import POPULATIONS, RateMixture
 from sara.strategies import STRATEGIES, build_strategy
 
-FATES = ("effective", "abandoned", "audited", "saturated", "surplus", "unfinished", "missing")
+FATES = ("effective", "abandoned", "audited", "saturated", "surplus", "unfinished", "aborted", "missing")
 each_strategy = pytest.mark.parametrize("name", STRATEGIES)
 pytestmark = pytest.mark.filterwarnings("ignore:allocator.tau_low")  # thresholds too low to save anything, on purpose
 
@@ -134,6 +134,7 @@ def test_a_step_of_sara_by_hand():
         "saturated": 0,
         "surplus": 2,
         "unfinished": 0,
+        "aborted": 0,
         "missing": 0,
     }
     assert metrics["tokens/generated"] == 180 and metrics["tokens/surplus"] == 20

@@ -94,3 +94,28 @@ def test_state_of_another_pool_is_refused(name):
 def test_an_empty_pool_is_refused(name):
     with pytest.raises(ValueError, match=r"num_prompts = 0; expected at least 1"):
         SELECTORS[name](0, 0)
+
+
+@each_selector
+@settings(max_examples=80, deadline=None)
+@given(
+    num_prompts=st.integers(1, 40),
+    steps=st.lists(
+        st.tuples(st.lists(st.integers(0, 25), min_size=1, max_size=4), st.integers(0, 60)), min_size=1, max_size=8
+    ),
+    candidate_ratio=st.sampled_from([1, 3, 16]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_what_is_given_back_was_never_asked_for(name, num_prompts, steps, candidate_ratio, seed):
+    """One selector is asked bit by bit, far ahead, and takes the rest back; the other is asked once for what stays."""
+    options = {"candidate_ratio": candidate_ratio} if name == "dps" else {}
+    ahead, exact = (SELECTORS[name](num_prompts, seed, **options) for _ in range(2))
+    for step, (wanted, num_back) in enumerate(steps, start=1):
+        for selector in (ahead, exact):
+            selector.begin_step(step, 2)
+        given = np.concatenate([ahead.select(count) for count in wanted])
+        kept = given[: max(given.size - num_back, 0)]
+        ahead.give_back(given.size - kept.size)
+        np.testing.assert_array_equal(exact.select(kept.size), kept)
+        evidence = Evidence(kept, np.full(kept.size, 8), kept % 9, np.ones(kept.size) * ((kept % 9) % 8 > 0))
+        ahead.end_step(evidence), exact.end_step(evidence)
