@@ -6,7 +6,6 @@ group is a prefix of it, whatever ended first. Never decides.
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,8 @@ from sara.allocation import MISSING
 Places = tuple[NDArray[np.int64], NDArray[np.int64]]  # rows and slots, both (N,)
 
 
-class SlotState(IntEnum):
-    """Where a rollout stands."""
+class SlotState:
+    """Where a rollout stands. Plain numbers: members of an enumeration are slow to look up, and this is often."""
 
     UNGRANTED = 0
     WAITING = 1  # for a place
@@ -35,7 +34,7 @@ _COLUMNS = ("read", "first")
 class Slots:
     """Tables of one row for each opened prompt and one column for each slot of its group, (O, k).
 
-    states    int8, a `SlotState`
+    states    int8, of `SlotState`
     rewards   int8, of slots that have ended
     tokens    int64, likewise
     attempts  int64, redraws so far
@@ -52,6 +51,8 @@ class Slots:
     def extend(self, num_rows: int) -> None:
         """Add rows without any grant, up to `num_rows`."""
         fresh = num_rows - self.read.size
+        if not fresh:
+            return
         for name in _TABLES:
             setattr(self, name, np.pad(getattr(self, name), ((0, fresh), (0, 0))))
         self.read, self.first = np.pad(self.read, (0, fresh)), np.pad(self.first, (0, fresh))
@@ -74,7 +75,7 @@ class Slots:
         states = self.states[rows, self.read[rows]]
         return rows[(states == SlotState.ENDED) | (states == SlotState.SKIPPED)]
 
-    def find(self, state: SlotState, rows: NDArray[np.bool_]) -> Places:
+    def find(self, state: int, rows: NDArray[np.bool_]) -> Places:
         """The slots of `rows` (O,) bool in a state, by row, then by slot."""
         return np.nonzero((self.states == state) & rows[:, None])
 
@@ -82,9 +83,6 @@ class Slots:
         """The slots of `rows` (O,) bool that ended with a reward and have not been read."""
         is_unread = np.arange(self.k) >= self.read[:, None]
         return np.nonzero((self.states == SlotState.ENDED) & (self.rewards != MISSING) & is_unread & rows[:, None])
-
-    def count(self, state: SlotState, rows: NDArray[np.bool_]) -> int:
-        return self.find(state, rows)[0].size
 
     def state_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name).copy() for name in (*_TABLES, *_COLUMNS)}

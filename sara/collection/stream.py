@@ -77,12 +77,14 @@ class StreamCollection(Step):
     @property
     def is_over(self) -> bool:
         """Whether nothing is under way and nothing is wanted any more."""
-        return self._num_pending() == 0
+        return not self._num_running and not self._num_pending()
 
     def next_draws(self, places: int) -> Draws:
         """What to start now, at most `places` draws; the prompts opened first come first."""
         self._decide()
-        return self._named(*self._slots.start(self._is_wanted, places))
+        rows, slots = self._slots.start(self._is_wanted, places)
+        self._num_running += rows.size
+        return self._named(rows, slots)
 
     def observe(self, ended: Draws, outcomes: Outcomes) -> Draws:
         """Record what draws that were under way gave. Returns those to abort now, under way or ended.
@@ -93,6 +95,7 @@ class StreamCollection(Step):
         if not ended.size:
             return ended
         rows = self._rows_under_way(ended)
+        self._num_running -= rows.size
         self._record(rows, ended.slots, outcomes)
         self._read()
         self._is_due = True
@@ -108,7 +111,7 @@ class StreamCollection(Step):
         self._slots = Slots(allocator.k)
         self._row_of: dict[int, int] = {}
         self._is_due = True  # something has ended since the allocator was last asked
-        self._num_uncounted = 0
+        self._num_running = self._num_uncounted = 0
 
     def _draws_state(self) -> dict[str, Any]:
         return {"slots": self._slots.state_dict(), "is_due": self._is_due}
@@ -120,9 +123,10 @@ class StreamCollection(Step):
 
     def _num_pending(self) -> int:
         self._decide()
-        num_running = self._slots.count(SlotState.RUNNING, np.ones(len(self.ledger), dtype=bool))
-        pending = num_running + self._slots.count(SlotState.WAITING, self._is_wanted)
-        if not pending and self._outcome is None:
+        if self._outcome is not None:
+            return 0
+        pending = self._num_running + self._slots.find(SlotState.WAITING, self._is_wanted)[0].size
+        if not pending:
             self._outcome = self._reason_to_stop()
         return pending
 
@@ -226,6 +230,7 @@ class StreamCollection(Step):
         unread, running = self._slots.find_unread(is_decided), self._slots.find(SlotState.RUNNING, ~self._is_wanted)
         rows, slots = (np.concatenate(columns) for columns in zip(unread, running, strict=True))
         self._slots.states[rows, slots] = SlotState.GIVEN_UP
+        self._num_running -= running[0].size
         self._num_uncounted += rows.size
         return self._named(rows, slots)
 

@@ -42,6 +42,8 @@ class TimedSource:
 
     def start(self, step: int, draws: Draws) -> None:
         assert draws.size <= self.num_free, f"{draws.size} draws for {self.num_free} free places"
+        if not draws.size:
+            return
         if step != self._step:
             self._step, self._results = step, {}
         results = zip(*(column.tolist() for column in self.source.draw(step, draws)), strict=True)
