@@ -148,6 +148,9 @@ class AllocationConfig(Section):
     budget: PositiveInt | None = Field(
         None, description="Hard cap on a step's rollouts; if not set, what max_gen_batches full chunks cost"
     )
+    schedule: Literal["rounds", "stream"] = Field(
+        "rounds", description="Decide when all rollouts of a round have ended, or whenever one has (docs/streaming.md)"
+    )
     max_rounds: PositiveInt = Field(20, description="Rounds after which a step ends with what it has")
     max_gen_batches: PositiveInt = Field(20, description="DS: chunks of groups_per_step prompts in a step at most")
     max_redraws: NonNegativeInt = Field(2, description="How often a rollout that could not be scored is drawn again")

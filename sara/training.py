@@ -16,7 +16,7 @@ import numpy as np
 from torch import Tensor
 
 from sara.advantages import RateBeliefs
-from sara.collection import Collection, collect
+from sara.collection import SCHEDULES, Collection
 from sara.config import RunConfig
 from sara.datasets.base import Problem
 from sara.engines import make_engine
@@ -65,6 +65,7 @@ class Trainer:
             config.strategy, len(pool), config.seed, config.allocation, config.selection
         )
         self.limits = configured_limits(config.allocation)
+        self.collect = SCHEDULES[config.allocation.schedule]
         self.learner = make_learner(config, policy, self.engine, pool)
         self.beliefs = RateBeliefs(len(pool), config.allocation.alpha0, config.allocation.beta0)
 
@@ -76,7 +77,7 @@ class Trainer:
         self.step_count += 1
         clock = self.clock = Stopwatch()
         with clock.phase("collect"):
-            collection = collect(
+            collection = self.collect(
                 self.step_count,
                 self.selector,
                 self.allocator,
@@ -91,8 +92,8 @@ class Trainer:
                 rollouts, self.learner, self.sampler.sampling.max_new_tokens, self._beliefs_of(rollouts)
             )
             update = self.learner.update(examples, step_rng(self.config.seed, self.step_count, "minibatches"))
-            ledger = collection.ledger
-            self.beliefs.observe(ledger.prompts, ledger.n, ledger.s)
+            seen = collection.considered
+            self.beliefs.observe(seen.prompts, seen.n, seen.s)
         with clock.phase("sync"):
             self.engine.sync_weights(self.learner.full_weights())
         update |= figures if update["updates"] else {}

@@ -5,12 +5,14 @@ Owns the counts. Never decides: allocators read it and set fates, the collection
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+DrawName = tuple[int, int, int]  # prompt, slot, attempt
 MISSING = -1  # the reward of a rollout that could not be scored: never a failure
 
 
@@ -41,6 +43,14 @@ class Draws(NamedTuple):
     def size(self) -> int:
         """How many rollouts (`len` of a named tuple is its number of fields)."""
         return self.prompts.size
+
+    @classmethod
+    def of(cls, names: Sequence[DrawName]) -> Draws:
+        """From the name of each."""
+        return cls(*np.array(names, dtype=np.int64).reshape(-1, 3).T)
+
+    def names(self) -> list[DrawName]:
+        return list(zip(*(column.tolist() for column in self), strict=True))
 
 
 class Outcomes(NamedTuple):

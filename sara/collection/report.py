@@ -20,6 +20,8 @@ class Collection:
     k        group size
     trained  (G,) int64, prompts whose groups are trained on, in a seeded order
     ledger   counts of every opened prompt
+    num_considered  prompts, in the order of opening, that the step is about: all of them in rounds; in a stream those
+             before which the step was not complete, while it had reached for more
     outcome  what ended the step: target, budget, prompts (pool exhausted), rounds, or complete (nothing more
              was asked for)
     beliefs  what the allocator decided by and learned, under metric names
@@ -29,8 +31,14 @@ class Collection:
     k: int
     trained: NDArray[np.int64]
     ledger: Ledger
+    num_considered: int
     outcome: StepOutcome
     beliefs: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def considered(self) -> Ledger:
+        """The part of the ledger that may be learned from: what else a stream has reached for favours short answers."""
+        return self.ledger.head(self.num_considered)
 
     @property
     def rounds(self) -> int:

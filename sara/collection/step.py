@@ -73,14 +73,14 @@ class Step(ABC):
         if pending := self._num_pending():
             raise ValueError(f"step {self.step} is not over: {pending} draws are pending")
         self._is_finished = True
-        considered = self._close()
+        num_considered = self._close()
+        considered = self.ledger.head(num_considered)
         beliefs = self.allocator.end_step(considered)
         chances = self.allocator.chances(considered)
         self.selector.end_step(Evidence(considered.prompts, considered.n, considered.s, chances))
-        ledger = self.ledger
-        trained = ledger.prompts[ledger.fate == Fate.COMMITTED]
-        in_order = np.argsort(prompt_priorities(self.seed, self.step, trained))
-        return Collection(self.step, self.allocator.k, trained[in_order], ledger, self._outcome, beliefs)
+        trained = self.ledger.prompts[self.ledger.fate == Fate.COMMITTED]
+        trained = trained[np.argsort(prompt_priorities(self.seed, self.step, trained))]
+        return Collection(self.step, self.allocator.k, trained, self.ledger, num_considered, self._outcome, beliefs)
 
     @abstractmethod
     def _num_pending(self) -> int:
@@ -93,12 +93,12 @@ class Step(ABC):
     @abstractmethod
     def _load_draws(self, state: Any) -> None: ...
 
-    def _close(self) -> Ledger:
-        """Give every prompt its last fate. Returns the ledger that selector and allocator learn from."""
+    def _close(self) -> int:
+        """Give every prompt its last fate. Returns how many of the first selector and allocator learn from."""
         ledger = self.ledger
         is_cut_short = (ledger.fate == Fate.AUDITED) & (ledger.n < self.allocator.k)
         ledger.fate[is_cut_short | (ledger.fate == Fate.OPEN)] = Fate.UNFINISHED
-        return ledger
+        return len(ledger)
 
     def _set_up(
         self, step: int, selector: Selector, allocator: Allocator, limits: Limits, seed: int, max_redraws: int

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sara.allocation import MISSING, Allocator, Draws, Fate, Ledger, Limits, Outcomes
+from sara.allocation import MISSING, Allocator, Draws, Fate, Limits, Outcomes
 from sara.collection.report import Collection
 from sara.collection.slots import Slots, SlotState
 from sara.collection.step import Step, checked
@@ -242,19 +242,18 @@ class StreamCollection(Step):
 
     # ------------------------------------------------------------------------------------------------- the end
 
-    def _close(self) -> Ledger:
+    def _close(self) -> int:
         assert not self._num_uncounted, f"{self._num_uncounted} aborted draws were not counted"
         ledger, is_unneeded = self.ledger, ~self._is_needed
         self._refund(is_unneeded)
         unread = self._slots.find_unread(is_unneeded)
         ledger.abort(unread[0], self._slots.tokens[unread])
         ledger.settle(is_unneeded & (ledger.fate == Fate.COMMITTED), Fate.SURPLUS)
-        super()._close()
-        count = len(ledger)
+        count = super()._close()
         if self.limits.is_reached_by(ledger):
             count = int(np.flatnonzero(ledger.fate == Fate.COMMITTED)[-1]) + 1
             self.selector.give_back(len(ledger) - count)
-        return ledger.head(count)
+        return count
 
     # -------------------------------------------------------------------------------------------- names of draws
 
@@ -266,7 +265,7 @@ class StreamCollection(Step):
 
     def _rows_under_way(self, draws: Draws) -> NDArray[np.int64]:
         """The ledger rows of `draws`; ValueError unless all of them are under way, each named once."""
-        table, names = self._slots, list(zip(*(column.tolist() for column in draws), strict=True))
+        table, names = self._slots, draws.names()
         for prompt, slot, attempt in names:
             where = self._row_of.get(prompt, -1), slot
             is_known = where[0] >= 0 and 0 <= slot < table.k and table.states[where] == SlotState.RUNNING

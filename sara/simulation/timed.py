@@ -5,16 +5,16 @@ Owns the clock. A source of rewards and lengths becomes one that takes its time,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from heapq import heappop, heappush
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sara.allocation import Draws, Outcomes
+from sara.allocation.ledger import DrawName
 from sara.collection import RolloutSource
 
-Name = tuple[int, int, int]  # prompt, slot, attempt
 Result = tuple[int, int]  # reward, tokens
 
 
@@ -31,9 +31,9 @@ class TimedSource:
         if places < 1:
             raise ValueError(f"places = {places}; expected at least 1")
         self.source, self.places, self.clock = source, int(places), 0
-        self._results: dict[Name, Result] = {}  # of all that were started in this step
-        self._ends: dict[Name, int] = {}  # of those that run, when they end
-        self._queue: list[tuple[int, Name]] = []  # a heap of the ends; aborted rollouts stay in it
+        self._results: dict[DrawName, Result] = {}  # of all that were started in this step
+        self._ends: dict[DrawName, int] = {}  # of those that run, when they end
+        self._queue: list[tuple[int, DrawName]] = []  # a heap of the ends; aborted rollouts stay in it
         self._step: int | None = None
 
     @property
@@ -47,43 +47,35 @@ class TimedSource:
         if step != self._step:
             self._step, self._results = step, {}
         results = zip(*(column.tolist() for column in self.source.draw(step, draws)), strict=True)
-        for name, result in zip(_names(draws), results, strict=True):
+        for name, result in zip(draws.names(), results, strict=True):
             self._results[name], self._ends[name] = result, self.clock + result[1]
             heappush(self._queue, (self._ends[name], name))
 
     def advance(self) -> tuple[Draws, Outcomes]:
         """Go on to when the next rollout ends; those that end then, by prompt, slot and attempt."""
-        ended: list[Name] = []
+        ended: list[DrawName] = []
         while self._queue and (not ended or self._queue[0][0] == self.clock):
             end, name = heappop(self._queue)
             if self._ends.get(name) == end:
                 del self._ends[name]
                 self.clock = end
                 ended.append(name)
-        return _draws(ended), _outcomes([self._results[name] for name in ended])
+        return Draws.of(ended), _outcomes([self._results[name] for name in ended])
 
     def abort(self, draws: Draws) -> NDArray[np.int64]:
-        tokens = [self._results[name][1] - (self._ends.pop(name, self.clock) - self.clock) for name in _names(draws)]
+        tokens = [self._results[name][1] - (self._ends.pop(name, self.clock) - self.clock) for name in draws.names()]
         return np.array(tokens, dtype=np.int64)
 
     def draw(self, step: int, draws: Draws) -> Outcomes:
         """A round: each draw starts as soon as a place is free, and the round ends with the last of them."""
-        names = list(_names(draws))
+        names = draws.names()
         waiting = names
         while waiting or self._ends:
             num_free = self.num_free
-            self.start(step, _draws(waiting[:num_free]))
+            self.start(step, Draws.of(waiting[:num_free]))
             waiting = waiting[num_free:]
             self.advance()
         return _outcomes([self._results[name] for name in names])
-
-
-def _names(draws: Draws) -> Iterable[Name]:
-    return zip(*(column.tolist() for column in draws), strict=True)
-
-
-def _draws(names: Sequence[Name]) -> Draws:
-    return Draws(*np.array(names, dtype=np.int64).reshape(-1, 3).T)
 
 
 def _outcomes(results: Sequence[Result]) -> Outcomes:

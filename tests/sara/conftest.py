@@ -52,6 +52,7 @@ class ScriptedEngine(Engine):
         self.tokenizer = tokenizer
         self.texts = {prompt: iter(answers) for prompt, answers in texts.items()}
         self.asked: list[Request] = []
+        self.max_sequences = 512
         self._in_flight: dict[int, Completion | None] = {}
 
     @property
