@@ -87,8 +87,8 @@ def measure_speed(golds: list[str], count: int, seed: int) -> None:
 PIECES = sorted(
     names(
         r"\frac \sqrt \binom \overline \text \mathrm \left( \right) \boxed \infty \pi \pm \cup \in \le \{ \} { } "
-        r"( ) [ ] | ^ _ ! % , ; : = < > + - * / . 0 1 9 12 345 x y e i sin \sin \log \tan \lfloor \rfloor \cdot \$ $ \, ~ "
-        r"and cm \mid \max \sum_{k=1}^{ \prod_{n=1}^{ \int_0^ \lim_{x\to0} 99999999 9^{9^{9 "
+        r"( ) [ ] | ^ _ ! % , ; : = < > + - * / . 0 1 9 12 345 x y e i sin \sin \log \tan \lfloor \rfloor \cdot \$ $ "
+        r"\, ~ and cm \mid \max \sum_{k=1}^{ \prod_{n=1}^{ \int_0^ \lim_{x\to0} 99999999 9^{9^{9 "
         r"(10^{10})! √ ½ ² ∞ − __import__('os')"
     )
 )

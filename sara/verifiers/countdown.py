@@ -2,6 +2,9 @@
 
 The answer is read by a grammar of its own (numbers, + - * /, brackets, signs) and computed in
 rational numbers. Nothing of the completion is ever evaluated as code.
+
+Decisions: a sign before a number or a bracket is allowed, as in the reference implementation (it uses no number);
+an equation `a + b = c` is no expression, so it is wrong, whatever stands on its sides.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from sara.verifiers.reasoning import said_after_reasoning
 
 MAX_EXPRESSION_CHARS = 500
 MAX_DEPTH = 50
+MAX_DIGITS = 12
+"""Of one number; numbers of Countdown have two or three."""
 
 _TOKEN = re.compile(r"[ \t]*(?:([0-9]+)|([-+*/()]))", re.ASCII)
 
@@ -139,6 +144,8 @@ def _tokenize(expression: str) -> list[str]:
         match = _TOKEN.match(expression, position)
         if match is None:
             raise _NotAnExpression(f"unexpected {expression[position]!r}")
+        if len(match.group(1) or "") > MAX_DIGITS:
+            raise _NotAnExpression("too many digits")
         tokens.append(match.group(1) or match.group(2))
         position = match.end()
     return tokens

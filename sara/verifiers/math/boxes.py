@@ -59,5 +59,5 @@ def _box_at(said: str, position: int) -> tuple[int, int] | None:
 
 
 def _unwrap(content: str) -> str:
-    r"""The content with the commands of inner boxes taken away: `x = \boxed{5}` says `x = {5}`."""
-    return re.sub(r"\\boxed(?![A-Za-z])", "", content).strip()
+    r"""The content without commands of inner boxes (`x = \boxed{5}` says `x = {5}`) and marks of Markdown around it."""
+    return re.sub(r"\\boxed(?![A-Za-z])", "", content).strip().strip("*`").strip()

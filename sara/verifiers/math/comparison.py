@@ -71,10 +71,20 @@ def _compare_quantities(gold: Node, answer: Node) -> bool | None:
     """Units are looked at where both sides have one that is known: 5 cm is no 5 m, but 14 triangles are 14."""
     gold_unit, gold = (gold.unit, gold.value) if isinstance(gold, Quantity) else ("", gold)
     answer_unit, answer = (answer.unit, answer.value) if isinstance(answer, Quantity) else ("", answer)
+    if len(gold_unit) == 1 and not answer_unit:
+        answer = _without_letter(answer, gold_unit)
     factor = conversion(answer_unit, gold_unit)
     if factor is not None and factor != 1:
         return compare(gold, Apply("*", (Number(factor), answer)))
     return compare(gold, answer)
+
+
+def _without_letter(node: Node, unit: str) -> Node:
+    """`5` of `5m`, where the gold's unit says that the letter is one."""
+    if isinstance(node, Apply) and node.operation == "*" and node.arguments[-1] == Symbol(unit):
+        rest = node.arguments[:-1]
+        return rest[0] if len(rest) == 1 else Apply("*", rest)
+    return node
 
 
 def _take_label(node: Node) -> tuple[Node | None, Node]:
@@ -157,7 +167,7 @@ def _compare_equations(gold: Node, answer: Node) -> bool | None:
     if not isinstance(gold, Relation) or not isinstance(answer, Relation):
         return False
     if len(gold.operators) != 1 or len(answer.operators) != 1:
-        return None
+        return gold.operators == answer.operators and _all(map(compare, gold.sides, answer.sides))
     left, right = gold.operators[0], answer.operators[0]
     if left == right == "=":
         return have_constant_ratio(_difference(gold), _difference(answer))
@@ -204,17 +214,14 @@ def _compare_values(gold: Node, answer: Node) -> bool | None:
         return _compare_matrices(gold, answer)
     if isinstance(gold, Ratio) or isinstance(answer, Ratio):
         return _compare_ratios(gold, answer)
-    is_single = not any(isinstance(node, (Listing, SetOf, Bracketed)) for node in (gold, answer))
-    if is_single and (_has_base(gold) or _has_base(answer)):
-        return _compare_numerals(gold, answer)
     if isinstance(gold, Bracketed) or isinstance(answer, Bracketed):
         return _compare_points(gold, answer)
     left, right = _members(gold), _members(answer)
     if left is None or right is None:
-        return None
+        return None if left is None else False
     if len(left) == len(right) == 1 and not isinstance(left[0], (SetOf, Listing)):
         if left[0] is gold and right[0] is answer:
-            return are_equal(gold, answer)
+            return _compare_numbers(gold, answer)
         return compare(left[0], right[0])
     return _match(left, right)
 
@@ -349,8 +356,8 @@ def _is_in_lowest_terms(ratio: Ratio) -> bool:
     return gcd(above, below) == 1
 
 
-def _compare_numerals(gold: Node, answer: Node) -> bool | None:
-    """Numerals in stated bases by value; bare digits may stand for a gold in a base, which the problem has stated."""
+def _compare_numbers(gold: Node, answer: Node) -> bool | None:
+    """By value, also of numerals in a base; bare digits stand for a gold in a base, which the problem has stated."""
     if _has_base(gold) and not _has_base(answer):
         bare = _without_base(gold)
         return False if bare is None else are_equal(bare, answer)

@@ -39,14 +39,16 @@ MAX_EXPONENT_DIGITS = 4
 """Of numerals such as `1e400`: greater powers of ten are written by no one as an answer."""
 
 FUNCTIONS = names("sin cos tan cot sec csc arcsin arccos arctan arccot arcsec arccsc sinh cosh tanh coth ln log lg exp")
+_OF_SEVERAL = frozenset({"gcd", "lcm", "max", "min"})
 _PLAIN_COMMANDS = FUNCTIONS | {"sqrt", "pi", "theta", "infty", "alpha", "beta", "frac", "cdot", "binom", "pm", "cup"}
 _RENAMED = {"infinity": "infty", "inf": "infty", "oo": "infty", "asin": "arcsin", "acos": "arccos", "atan": "arctan"}
 
 _SPACES = re.compile(
     r"(?:\s|~|\\[,;:!> ]|\$|\\[()](?![A-Za-z])|\\[\[\]]|\\(?:quad|qquad|left|right|displaystyle|textstyle|limits|"
     r"nolimits|big|Big|bigg|Bigg|bigl|bigr|Bigl|Bigr|biggl|biggr|middle|nonumber|hfill|rm|bf|it|thinspace|"
-    r"scriptstyle|hline|mathstrut|enspace|boldsymbol|bm|mathbf|mathit|mathsf|mathcal|vec|overrightarrow|hat|pmb)"
-    r"(?![A-Za-z])\.?|\\(?:hspace|vspace|phantom|label|tag|hphantom)\*?\s*\{[^{}]*\}|\\phantom\s*-)"
+    r"scriptstyle|hline|mathstrut|enspace|boldsymbol|bm|mathbf|mathit|mathsf|mathcal|vec|overrightarrow|hat|pmb|large|Large|LARGE|"
+    r"huge|Huge|small|normalsize|rule)"
+    r"(?![A-Za-z])\.?|\\(?:hspace|vspace|phantom|label|tag|hphantom|color|textcolor)\*?\s*\{[^{}]*\}|\\phantom\s*-)"
 )
 _THOUSANDS = r"(?:\{,\}|,\s*\\!\s*|\\!\s*,|\{\\,\}|\\,|\\;|\\:|\\ |~)"
 _GROUPED = re.compile(rf"\d{{1,3}}(?:{_THOUSANDS}\d{{3}})+(?!\d)(?:\.\d+)?")
@@ -204,6 +206,8 @@ class _Lexer:
             if content.strip() not in _NUMBERSETS:
                 raise Unreadable("a set without a name here")
             return self._add("symbol", _NUMBERSETS[content.strip()], end)
+        if content.strip() in _OF_SEVERAL and opening.group().startswith("\\operatorname"):
+            return self._add("command", content.strip(), end)
         for piece in _TEXT_PIECE.finditer(content) if "\\" not in content else ():
             self._text_piece(piece.group())
         if "\\" in content:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from itertools import pairwise
 
 from sara.verifiers.math.lexer import FUNCTIONS, MONEY, Token, TooComplex, Unreadable, tokenize
 from sara.verifiers.math.syntax import (
@@ -67,6 +68,7 @@ _NUMBER_NAMES = (
     "twelve",
 )
 _NOTHING = re.compile(r"(?:there (?:is|are) )?no (?:real |integer |such )?(?:solutions?|roots?|values?)(?: exists?)?")
+_UNIT_MARKS = frozenset({"^", "/", "-", ".", "1", "2", "3"})
 _FILLERS = names("about approximately roughly exactly is are the answer value")
 
 
@@ -79,7 +81,7 @@ def parse_answer(text: str) -> Node:
 
 def parse_tokens(tokens: list[Token]) -> Node:
     """Syntax tree of tokens as `tokenize` gives them; raises Unreadable."""
-    while tokens and tokens[-1].text in (".", ",", ";", "!", ":", "'", "?") and not _is_factorial(tokens):
+    while tokens and tokens[-1].text in (".", ",", ";", "!", ":", "'", "?", "\\") and not _is_factorial(tokens):
         tokens = tokens[:-1]
     if not tokens:
         raise Unreadable("nothing")
@@ -130,9 +132,11 @@ def _parse_item(tokens: list[Token], depth: int) -> Node:
         return _words(" ".join(token.text for token in tokens))
     runs, relations = _split(tokens, lambda token: token.kind == "mark" and token.text in _RELATIONS)
     if relations and not runs[0] and relations[0].text in ("~", "="):
-        return _parse_item(tokens[1:], depth)  # `\approx 8.24`
+        runs, relations = runs[1:], relations[1:]  # `\approx 8.24`
+    if len(relations) > MAX_DEPTH:
+        raise TooComplex("too long a chain")
     if not relations:
-        return _parse_side(tokens, depth)
+        return _parse_side(runs[0], depth)
     return Relation(tuple(_parse_side(run, depth) for run in runs), tuple(relation.text for relation in relations))
 
 
@@ -163,9 +167,16 @@ def _take_unit(tokens: list[Token]) -> tuple[list[Token], str]:
     if not first:
         return tokens, ""
     words = [token for token in tokens[first:] if token.text not in "{}"]
-    if not all(token.kind == "word" or token.text in ("^", "/", "-", ".", "2", "3", "1") for token in words):
+    if not all(_may_be_unit(before, token) for before, token in pairwise(words)):
         return tokens, ""
     return tokens[:first], canonical_unit(" ".join(token.text for token in words))
+
+
+def _may_be_unit(before: Token, token: Token) -> bool:
+    """Whether a token may follow another one in a unit; a letter in mathematics only does after a slash (`km/h`)."""
+    if token.kind == "symbol":
+        return before.text == "/"
+    return token.kind == "word" or token.text in _UNIT_MARKS
 
 
 def _first_word(tokens: list[Token]) -> int | None:
@@ -429,7 +440,14 @@ class _Parser:
         closing = self.tokens[self.position - 1].text
         if opening == "\\{":
             return _set_of(inner, self.depth + 1)
+        runs, infixes = _split(inner, lambda token: token.kind == "command" and token.text in ("choose", "over"))
+        if len(infixes) == 1:
+            above, below = (_parse_item(run, self.depth + 1) for run in runs)
+            return Apply("binom" if infixes[0].text == "choose" else "/", (above, below))
         node = _parse_list(inner, self.depth + 1)
+        if self._is_mark("_") and opening == "(" and len(inner) == 1 and inner[0].kind == "number":
+            self._next()
+            return _based(inner[0].text, self._subscript())
         if isinstance(node, Listing) and opening != "{":
             if node.joint != ",":
                 raise Unreadable("words between brackets")
@@ -491,7 +509,9 @@ class _Parser:
             return self._fence(*_FENCES[name])
         if name == "langle":
             return self._angles()
-        if name in ("overline", "underline", "widehat", "bar"):
+        if name in ("underline", "underbrace"):
+            return self._argument()
+        if name in ("overline", "widehat", "bar"):
             return Symbol(f"{name} {self._argument()}")
         if name in ("ldots", "dots", "cdots"):
             return Symbol("dots")

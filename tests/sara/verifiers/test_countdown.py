@@ -89,6 +89,20 @@ def test_countdown_refuses_what_is_no_expression_of_plain_numbers(expression):
     assert verify_countdown(answer(expression), [44, 19], 63) is Verdict.WRONG
 
 
+@pytest.mark.parametrize(
+    "expression", ["44+19=63", "44 + 19 = 63.", "63=44+19", "44=44+19-19", "x=44+19", "44+19=", "=44+19"]
+)
+def test_countdown_calls_an_equation_wrong_whatever_its_sides(expression):
+    assert verify_countdown(answer(expression), [44, 19], 63) is Verdict.WRONG
+
+
+def test_countdown_reads_numbers_of_twelve_digits_and_calls_longer_ones_wrong():
+    assert verify_countdown(answer("999999999999-1"), [999_999_999_999, 1], 999_999_999_998) is Verdict.RIGHT
+    assert verify_countdown(answer("0" * 11 + "7"), [7], 7) is Verdict.RIGHT
+    assert verify_countdown(answer("0" * 12 + "7"), [7], 7) is Verdict.WRONG
+    assert verify_countdown(answer("9" * 13), [10**13 - 1], 10**13 - 1) is Verdict.WRONG
+
+
 def test_countdown_follows_fifty_nested_brackets_and_calls_deeper_ones_wrong():
     def nested(depth: int) -> str:
         return answer("(" * depth + "44+19" + ")" * depth)

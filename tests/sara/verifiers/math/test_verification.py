@@ -74,6 +74,37 @@ EQUAL = [
     (r"\text{A, B}", ["B, A", "A and B"]),
     (r"\text{October 30}", ["October 30"]),
     (r"\mbox{four}", ["4"]),
+    # spelling
+    (
+        "42",
+        [
+            "**42**",
+            r"\underline{42}",
+            r"\large 42",
+            r"\mathrm{42}",
+            r"\(42\)",
+            "４２",
+            r"42\,",
+            r"\text{42.}",
+            "6 \\cdot 7 = 42",
+        ],
+    ),
+    (
+        "10",
+        [
+            r"\binom{5}{2}",
+            r"{5 \choose 2}",
+            r"\frac{5!}{3!2!}",
+            r"\gcd(20, 30)",
+            r"\sum_{k=1}^{4} k",
+            "ten",
+            "23 \\bmod 13",
+        ],
+    ),
+    (r"24\text{ km/h}", ["24 km/h", r"24 \text{ km per hour}"]),
+    (r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", [r"\left[\begin{array}{cc}1&2\\3&4\end{array}\right]"]),
+    ("2", [r"\log 100", r"\ln e^2", r"\lfloor 2.7 \rfloor", r"|-2|", r"\max(1, 2)", r"\sqrt[3]{8}", "∛8", "8^{1/3}"]),
+    (r"x=\pm 3", ["3, -3", r"x=3 \text{ or } x=-3"]),
 ]
 
 DIFFERENT = [
@@ -109,6 +140,10 @@ DIFFERENT = [
     (r"\text{(C)}", ["(D)", "(C) or (D)", "C, D"]),
     ("LQSX", ["LQXS"]),
     (r"\text{A,B}", ["A", "A, C"]),
+    ("5", ["5m", r"5 \text{ or } 6", "4, 5, 6", "(5, 5)", "5 = 6"]),
+    (r"24\text{ km/h}", ["24 mph"]),
+    (r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", [r"\begin{vmatrix}1&2\\3&4\end{vmatrix}"]),
+    ("F_n = \\sum_{k=0}^{n-1} F_k", ["F_n = \\sum_{k=0}^{n-2} F_k"]),
     ("0", ["", " ", "x"]),
 ]
 
