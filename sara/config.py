@@ -168,12 +168,32 @@ class AllocationConfig(Section):
 
 
 class EngineConfig(Section):
-    """How completions are sampled."""
+    """How completions are sampled. The fields after max_sequences are vLLM's."""
 
-    name: Literal["hf"] = Field("hf", description="Engine")
+    name: Literal["auto", "hf", "vllm"] = Field(
+        "auto", description="Engine; 'auto': vLLM where it is installed and faster (docs/engines.md), else Hugging Face"
+    )
     temperature: PositiveFloat = Field(1.0, description="Sampling temperature of training and evaluation")
     max_new_tokens: PositiveInt = Field(192, description="Longest completion in tokens")
     max_sequences: PositiveInt = Field(512, description="Completions that are decoded together at most")
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field("auto", description="'auto': the model's")
+    max_model_len: PositiveInt | None = Field(
+        None, description="Longest prompt with its completion in tokens; if not set, the model's context"
+    )
+    memory_share: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.5, description="Share of a GPU's memory for weights and cache; the learner needs the rest"
+    )
+    cache_gib: PositiveFloat | None = Field(
+        None, description="Size of the key-value cache in GiB; if not set, by memory_share on a GPU and 1 on the CPU"
+    )
+    tensor_parallel_size: PositiveInt = Field(1, description="GPUs that one copy of the model is spread over")
+    sleep_level: Annotated[int, Field(ge=0, le=2)] = Field(
+        0,
+        description="What a GPU engine gives up during the update: 0 nothing, 1 cache, and weights to the CPU, 2 both",
+    )
+    is_eager: bool = Field(False, description="No compilation and no CUDA graphs: a faster start, slower decoding")
+    timeout_s: PositiveFloat = Field(300.0, description="Seconds without an answer after which an engine counts as hung")
+    start_timeout_s: PositiveFloat = Field(1200.0, description="Seconds that a fresh engine may take to start")
 
 
 class LearnerConfig(Section):

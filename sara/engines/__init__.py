@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from sara.engines.base import Engine
 
@@ -18,10 +18,22 @@ def _make_huggingface(config: EngineConfig, policy: Policy) -> Engine:
     return HuggingFaceEngine(policy.model, policy.end_token_ids, config.max_sequences)
 
 
-ENGINES: dict[str, Callable[[EngineConfig, Policy], Engine]] = {"hf": _make_huggingface}
+def _make_vllm(config: EngineConfig, policy: Policy) -> Engine:
+    from sara.engines.vllm_launch import make_vllm_engine
+
+    return make_vllm_engine(config, policy)
+
+
+ENGINES: dict[str, Callable[[EngineConfig, Policy], Engine]] = {"hf": _make_huggingface, "vllm": _make_vllm}
 """Name in `engine.name` -> maker. A maker imports its engine, so that one need not be installed to use another."""
 
 
 def make_engine(config: EngineConfig, policy: Policy) -> Engine:
-    """The configured engine over the policy."""
-    return ENGINES[config.name](config, policy)
+    """The configured engine over the policy; to be closed. Raises ValueError if it cannot be had."""
+    name = choose_engine(policy) if config.name == "auto" else config.name
+    return ENGINES[name](config, policy)
+
+
+def choose_engine(policy: Policy) -> Literal["vllm", "hf"]:
+    """What 'auto' stands for: vLLM where it is installed and its build suits the device of the policy."""
+    return "hf"
