@@ -56,9 +56,8 @@ def _answer(call: Callable, arguments: tuple | list) -> Answer:
         return Answer("failure", f"{type(error).__name__}: {first_line}")
 
 
-def _end_with_the_parent() -> None:
+def _end_with(parent: int) -> None:
     """A worker that is busy, or that an engine blocks, does not outlive the process it works for."""
-    parent = os.getppid()
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -68,7 +67,8 @@ def _end_with_the_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def main(descriptor: int) -> None:
-    """Serve over the inherited socket; the whole of a worker's program."""
-    _end_with_the_parent()
+def main(descriptor: int, parent: int) -> None:
+    """Serve over the inherited socket while the parent, a process id, lives: the whole of a worker's program."""
+    _end_with(parent)
     serve(Connection(descriptor))
+    os._exit(0)  # libraries that tidy up at exit can take long, or for ever

@@ -69,8 +69,8 @@ class SupervisedEngine(Engine):
         try:
             theirs = self._worker.call("submit", list(requests), sampling)
         except WorkerFailure as failure:
-            self._recover(failure)
             self._lost += tickets
+            self._recover(failure)
         else:
             self._in_flight |= dict(zip(theirs, tickets, strict=True))
         return tickets

@@ -29,7 +29,7 @@ class VLLMEngine(Engine):
 
     end_token_ids   ids that end a completion
     max_model_len   longest prompt with its completion, in tokens
-    sleep_level     what `release_memory` gives up: 0 nothing, 1 the cache, and the weights to the CPU, 2 both altogether
+    sleep_level     what `release_memory` gives up: 0 nothing, 1 the cache, and the weights to the CPU, 2 both
     """
 
     def __init__(self, llm: LLM, end_token_ids: Sequence[int], max_model_len: int, sleep_level: int = 0):
@@ -117,6 +117,7 @@ class VLLMEngine(Engine):
             max_tokens=sampling.max_new_tokens,
             seed=seed & _LOW_BITS,
             stop_token_ids=self._end_token_ids,
+            ignore_eos=True,  # the model's configuration names an end too, which need not be among ours
             logprobs=0,  # of the sampled token alone
             flat_logprobs=True,
             detokenize=False,

@@ -5,6 +5,7 @@ Owns starting it, waiting no longer than agreed for an answer, and its end. Know
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -36,9 +37,10 @@ class Worker:
         self._log = tempfile.TemporaryFile(mode="w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - outlives this
         self._connection, theirs = Pipe()
         _limit_waits(self._connection, timeout_s)
+        program = f"from sara.engines.serving import main; main({theirs.fileno()}, parent={os.getpid()})"
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", f"from sara.engines.serving import main; main({theirs.fileno()})"],
+                [sys.executable, "-c", program],
                 pass_fds=[theirs.fileno()],
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | dict(environment),
                 stdin=subprocess.DEVNULL,
@@ -80,12 +82,9 @@ class Worker:
     def close(self) -> None:
         """Let the worker end by itself, and kill it if it does not."""
         self._connection.close()
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_SECONDS_TO_END)
-        except subprocess.TimeoutExpired:
-            pass
-        finally:
-            self.kill()
+        self.kill()
 
     def kill(self) -> None:
         """End the process and every process it started."""
@@ -113,8 +112,6 @@ def _limit_waits(connection: Connection, timeout_s: float) -> None:
 
 def _kill(process: subprocess.Popen, connection: Connection) -> None:
     connection.close()
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()

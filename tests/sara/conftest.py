@@ -33,8 +33,8 @@ def tokenizer() -> PreTrainedTokenizerFast:
 def make_policy(tokenizer) -> Callable[..., Policy]:
     """Tiny policies; equal seeds give equal weights, and no two share a tensor."""
 
-    def make(seed: int = 0, sharpness: float = 10.0) -> Policy:
-        recipe = PretrainingRecipe(width=32, layers=2, heads=2, feed_forward=64, seed=seed)
+    def make(seed: int = 0, sharpness: float = 10.0, width: int = 32) -> Policy:
+        recipe = PretrainingRecipe(width=width, layers=2, heads=2, feed_forward=64, seed=seed)
         model: LlamaForCausalLM = build_model(recipe, tokenizer).eval()
         with torch.no_grad():
             for weight in model.parameters():
