@@ -192,7 +192,9 @@ class EngineConfig(Section):
         description="What a GPU engine gives up during the update: 0 nothing, 1 cache, and weights to the CPU, 2 both",
     )
     is_eager: bool = Field(False, description="No compilation and no CUDA graphs: a faster start, slower decoding")
-    timeout_s: PositiveFloat = Field(300.0, description="Seconds without an answer after which an engine counts as hung")
+    timeout_s: PositiveFloat = Field(
+        300.0, description="Seconds without an answer after which an engine counts as hung"
+    )
     start_timeout_s: PositiveFloat = Field(1200.0, description="Seconds that a fresh engine may take to start")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -32,6 +32,10 @@ class Reader:
 
     tokenizer: PreTrainedTokenizerBase
     context: int
+
+    def within(self, max_model_len: int | None) -> Reader:
+        """The same reader for an engine that takes no longer sequence than `max_model_len`, if that is set."""
+        return self if max_model_len is None else replace(self, context=min(self.context, max_model_len))
 
 
 @dataclass(frozen=True)

@@ -88,6 +88,7 @@ class Trainer:
             )
             rollouts = self.sampler.take(collection.trained.tolist())
         with clock.phase("update"):
+            self.engine.release_memory()
             examples, figures = make_examples(
                 rollouts, self.learner, self.sampler.sampling.max_new_tokens, self._beliefs_of(rollouts)
             )
@@ -98,6 +99,10 @@ class Trainer:
             self.engine.sync_weights(self.learner.full_weights())
         update |= figures if update["updates"] else {}
         return StepReport(self.step_count, collection, self._metrics(collection, update, clock))
+
+    def close(self) -> None:
+        """Release what the engine holds."""
+        self.engine.close()
 
     def evaluate(self) -> Evaluation:
         """Score the current policy on the held-out prompts."""

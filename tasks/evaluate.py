@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -53,15 +54,10 @@ def evaluate_model(
     problems = load_prepared(config.data, "heldout", data.heldout.path)
     policy = load_policy(config.model)
     sampling = Sampling(config.engine.temperature, config.engine.max_new_tokens)
-    sampler = RolloutSampler(
-        make_engine(config.engine, policy),
-        policy.tokenizer,
-        PromptPool(policy, problems, sampling.max_new_tokens),
-        sampling,
-        config.evaluation.seed,
-    )
-    settings = config.evaluation
-    evaluation = evaluate(sampler, settings.k, settings.bootstrap, settings.seed)
+    pool, settings = PromptPool(policy, problems, sampling.max_new_tokens), config.evaluation
+    with closing(make_engine(config.engine, policy)) as engine:
+        sampler = RolloutSampler(engine, policy.tokenizer, pool, sampling, settings.seed)
+        evaluation = evaluate(sampler, settings.k, settings.bootstrap, settings.seed)
     scores = evaluation.metrics()
     if base_responses is not None:
         scores |= _gain(evaluation, problems, base_responses, config)

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from sara.config import RunConfig
 from sara.datasets import Problem, content_hash, load_prepared, load_split, write_problems
+from sara.engines import require_engine
 from sara.learner.setup import require_room, require_same_vocabulary
 from sara.models import find_device, load_reader
 from sara.prompts import encode_prompts
@@ -69,7 +70,8 @@ def prepare_data(config: RunConfig, folder: Path, is_training: bool = True) -> P
     MLflow cannot be reached.
     """
     find_device(config.model.device)
-    reader = load_reader(config.model)
+    require_engine(config.engine)
+    reader = load_reader(config.model).within(config.engine.max_model_len)
     sides = {split: load_split(config.data, split) for split in (("train", "heldout") if is_training else ("heldout",))}
     prompt_ids = {split: encode_prompts(reader, sides[split], config.engine.max_new_tokens) for split in sides}
     if is_training:

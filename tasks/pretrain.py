@@ -60,7 +60,7 @@ def _heldout_problems(recipe: PretrainingRecipe, size: int, count: int) -> list[
 
 
 def _score(policy: Policy, problems: list[Problem]) -> Evaluation:
-    engine, settings = EngineConfig(), EvaluationConfig()
+    engine, settings = EngineConfig(name="hf"), EvaluationConfig()
     sampling = Sampling(engine.temperature, engine.max_new_tokens)
     pool = PromptPool(policy, problems, sampling.max_new_tokens)
     sampler = RolloutSampler(make_engine(engine, policy), policy.tokenizer, pool, sampling, settings.seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import torch
@@ -56,6 +57,7 @@ def train(
     trainer = Trainer(config, policy, train_problems, heldout_problems)
     settings = config.model_dump(mode="json")
     with (
+        closing(trainer),
         claim_folder(config.output_dir / config.name) as folder,
         open_run(
             config.tracking,

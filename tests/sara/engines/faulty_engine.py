@@ -31,8 +31,8 @@ class FaultyEngine(Engine):
     faults   method -> name of the fault that its next call brings
     """
 
-    def __init__(self, weight: float, policy_version: int, faults: Mapping[str, str]):
-        self.weight, self.policy_version, self.faults = weight, policy_version, dict(faults)
+    def __init__(self, weight: float, faults: Mapping[str, str]):
+        self.weight, self.faults = weight, dict(faults)
         self.running: dict[int, list] = {}
         self.count = 0
 
@@ -78,11 +78,11 @@ def only_weight(named_weights) -> float:
     return float(tensor)
 
 
-def build(lives: Path, faults: tuple[Mapping[str, str], ...], weights, policy_version: int) -> FaultyEngine:
+def build(lives: Path, faults: tuple[Mapping[str, str], ...], weights) -> FaultyEngine:
     """The n-th engine that is built has the n-th of the faults, later ones none; `lives` counts them."""
     life = len(lives.read_text())
     lives.write_text("." * (life + 1))
     mine = faults[life] if life < len(faults) else {}
     if "build" in mine:
         FAULTS[mine["build"]]()
-    return FaultyEngine(only_weight(weights), policy_version, mine)
+    return FaultyEngine(only_weight(weights), mine)
