@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from sara.advantages import ADVANTAGES, get_estimator
+from sara.datasets import DATASETS, get_dataset
 from sara.strategies import STRATEGIES, get_strategy
 
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -36,6 +37,11 @@ def _is_strategy(name: str) -> str:
 
 def _is_algorithm(name: str) -> str:
     get_estimator(name)
+    return name
+
+
+def _is_dataset(name: str) -> str:
+    get_dataset(name)
     return name
 
 
@@ -71,11 +77,13 @@ def _as_pace(value: Any) -> Any:
 
 
 AUTO = "auto"
+GENERATED_SIZE = 512
 Threshold = Annotated[float | Literal["auto"], BeforeValidator(_as_threshold)]
 Pace = Annotated[int | Literal["auto"], BeforeValidator(_as_pace)]
 ClosedShare = Annotated[float, Field(ge=0, le=1)]
 StrategyName = Annotated[str, AfterValidator(_is_strategy)]
 AlgorithmName = Annotated[str, AfterValidator(_is_algorithm)]
+DatasetName = Annotated[str, AfterValidator(_is_dataset)]
 IntegerRange = Annotated[tuple[NonNegativeInt, NonNegativeInt], AfterValidator(_is_range)]
 
 
@@ -94,15 +102,24 @@ class ModelConfig(Section):
 
 
 class DataConfig(Section):
-    """The problems to train on and those to be evaluated on."""
+    """The problems to train on and those to be evaluated on.
 
-    train: Literal["countdown"] = Field("countdown", description="Data set of the training prompts")
-    heldout: Literal["countdown"] = Field("countdown", description="Data set of the held-out prompts")
-    train_path: Path | None = Field(None, description="JSONL file to read instead of generating training problems")
-    heldout_path: Path | None = Field(None, description="JSONL file to read instead of generating held-out problems")
-    train_size: PositiveInt = Field(512, description="Training prompts")
-    heldout_size: PositiveInt = Field(512, description="Held-out prompts")
-    seed: Seed = Field(0, description="Seed of the generated problems, apart from the seeds of training")
+    A set is made by code (`arithmetic`, `countdown`), read from a file where one is named, or read from the hub.
+    """
+
+    train: DatasetName = Field("countdown", description=f"Data set of the training prompts: {', '.join(DATASETS)}")
+    heldout: DatasetName = Field("countdown", description="Data set of the held-out prompts, of the same ones")
+    train_path: Path | None = Field(None, description="JSONL or Parquet file to read the training problems from")
+    heldout_path: Path | None = Field(None, description="JSONL or Parquet file to read the held-out problems from")
+    train_columns: dict[str, str] = Field({}, description="Fields whose column in train_path is called otherwise")
+    heldout_columns: dict[str, str] = Field({}, description="Fields whose column in heldout_path is called otherwise")
+    train_revision: str | None = Field(None, description="Commit of a public training set, in place of the pinned one")
+    heldout_revision: str | None = Field(None, description="Commit of a public held-out set, likewise")
+    train_size: PositiveInt | None = Field(
+        None, description=f"Training problems: how many to make ({GENERATED_SIZE} if not set), or to use at most"
+    )
+    heldout_size: PositiveInt | None = Field(None, description="Held-out problems, likewise")
+    seed: Seed = Field(0, description="Seed of the problems that are made or chosen, apart from the seeds of training")
     sizes: dict[Annotated[int, Field(ge=2, le=8)], PositiveFloat] = Field(
         {2: 0.1, 3: 0.2, 5: 0.7},
         min_length=1,
@@ -111,6 +128,34 @@ class DataConfig(Section):
     number_range: IntegerRange = Field((1, 13), description="Countdown: smallest and largest number")
     target_range: IntegerRange = Field((1, 99), description="Countdown: smallest and largest target")
     max_intermediate: PositiveInt = Field(99, description="Countdown: largest value inside the known solution")
+    subjects: Annotated[tuple[str, ...], BeforeValidator(_one_or_more)] = Field(
+        (), description="Arithmetic: subjects; all of them if not set"
+    )
+    levels: IntegerRange = Field((1, 5), description="Arithmetic: easiest and hardest level")
+
+    def generated_size(self, split: Literal["train", "heldout"]) -> int:
+        """How many problems a set that is made by code makes for one side."""
+        return (self.train_size if split == "train" else self.heldout_size) or GENERATED_SIZE
+
+    def is_generated(self, split: Literal["train", "heldout"]) -> bool:
+        """Whether the problems of one side are made by code."""
+        name, path = (self.train, self.train_path) if split == "train" else (self.heldout, self.heldout_path)
+        return path is None and DATASETS[name].generate is not None
+
+
+class PromptConfig(Section):
+    """How a problem is put to the model."""
+
+    style: Literal["auto", "chat", "plain", "base"] = Field(
+        "auto",
+        description="'chat': the model's chat template; 'plain': the text alone; 'base': a conversation with <think> "
+        "and <answer> for a base model; 'auto': 'chat' where the model has a template, else 'plain'",
+    )
+    instruction: str | None = Field(
+        None, description="Said after each problem, in place of the data set's own instruction; '' says none"
+    )
+    system: str | None = Field(None, description="System message of the chat template")
+    max_tokens: PositiveInt | None = Field(None, description="Training problems with a longer prompt are left out")
 
 
 class SelectionConfig(Section):
@@ -173,8 +218,8 @@ class EngineConfig(Section):
     name: Literal["auto", "hf", "vllm"] = Field(
         "auto", description="Engine; 'auto': vLLM where it is installed and faster (docs/engines.md), else Hugging Face"
     )
-    temperature: PositiveFloat = Field(1.0, description="Sampling temperature of training and evaluation")
-    max_new_tokens: PositiveInt = Field(192, description="Longest completion in tokens")
+    temperature: PositiveFloat = Field(1.0, description="Sampling temperature of training, and of evaluation too")
+    max_new_tokens: PositiveInt = Field(192, description="Longest completion in tokens, in evaluation too")
     max_sequences: PositiveInt = Field(512, description="Completions that are decoded together at most")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field("auto", description="'auto': the model's")
     max_model_len: PositiveInt | None = Field(
@@ -308,9 +353,31 @@ class TrainingConfig(Section):
 class EvaluationConfig(Section):
     """How held-out accuracy is measured."""
 
-    k: PositiveInt = Field(8, description="Rollouts for each held-out prompt: avg@k and pass@k")
+    k: PositiveInt = Field(8, description="Rollouts for each held-out prompt: avg@k, pass@k and maj@k")
+    pass_at: tuple[PositiveInt, ...] | None = Field(
+        None, description="Further n for pass@n, up to k; the powers of 2 below k if not set"
+    )
+    temperature: NonNegativeFloat | None = Field(
+        None, description="Sampling temperature, 0 for greedy decoding; engine.temperature if not set"
+    )
+    max_new_tokens: PositiveInt | None = Field(
+        None, description="Longest completion in tokens; engine.max_new_tokens if not set"
+    )
     bootstrap: PositiveInt = Field(2000, description="Bootstrap draws over prompts behind the 95% interval")
     seed: Seed = Field(1234, description="Seed of the evaluation's rollouts, the same for every strategy and step")
+
+    @property
+    def further_n(self) -> tuple[int, ...]:
+        """The n of pass@n besides k, ascending."""
+        powers = [2**i for i in range(1, self.k.bit_length()) if 2**i < self.k]
+        return tuple(sorted(set(powers if self.pass_at is None else self.pass_at) - {self.k}))
+
+    @model_validator(mode="after")
+    def _has_drawn_enough(self):
+        too_large = [n for n in self.pass_at or () if n > self.k]
+        if too_large:
+            raise ValueError(f"evaluation.pass_at = {too_large[0]}; expected at most evaluation.k = {self.k}")
+        return self
 
 
 class TrackingConfig(Section):
@@ -333,6 +400,7 @@ class RunConfig(Section):
     output_dir: Path = Field(Path("outputs"), description="Folder in which the run's folder is made")
     model: ModelConfig = ModelConfig()
     data: DataConfig = DataConfig()
+    prompt: PromptConfig = PromptConfig()
     selection: SelectionConfig = SelectionConfig()
     allocation: AllocationConfig = AllocationConfig()
     engine: EngineConfig = EngineConfig()
@@ -344,10 +412,9 @@ class RunConfig(Section):
     @model_validator(mode="after")
     def _pool_is_large_enough(self):
         groups = self.allocation.groups_per_step
-        if self.data.train_path is None and groups > self.data.train_size:
-            raise ValueError(
-                f"allocation.groups_per_step = {groups}; expected at most data.train_size = {self.data.train_size}"
-            )
+        size = self.data.generated_size("train") if self.data.is_generated("train") else self.data.train_size
+        if size is not None and groups > size:
+            raise ValueError(f"allocation.groups_per_step = {groups}; expected at most data.train_size = {size}")
         return self
 
     @property

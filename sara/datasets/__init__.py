@@ -1,66 +1,109 @@
 """Data sets: from a configuration to the problems to train on and to be evaluated on.
 
-To add one: a module beside this, a function below it, a line in DATASETS.
+To add one: a module beside this with a `DATASET`, and a line in DATASETS.
 """
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sara.datasets.base import Problem
-from sara.datasets.countdown import Split, countdown_problem, generate_countdown, read_countdown_jsonl
+from sara.datasets import aime24, arithmetic, countdown, countdown34, math500, math_train
+from sara.datasets.base import Dataset, Field, Problem, Split
+from sara.datasets.rows import read_file, read_hub
+from sara.datasets.selecting import Side, apart_from, choose, without_duplicates, without_faulty
 
 if TYPE_CHECKING:
     from sara.config import DataConfig
 
-__all__ = ["DATASETS", "Problem", "content_hash", "load_prepared", "load_problems", "load_split", "write_problems"]
+__all__ = [
+    "DATASETS",
+    "Problem",
+    "Side",
+    "content_hash",
+    "get_dataset",
+    "load_prepared",
+    "load_problems",
+    "load_side",
+    "load_split",
+    "write_problems",
+]
+
+DATASETS: dict[str, Dataset] = {
+    "aime24": aime24.DATASET,
+    "arithmetic": arithmetic.DATASET,
+    "countdown": countdown.DATASET,
+    "countdown34": countdown34.DATASET,
+    "math": math_train.DATASET,
+    "math500": math500.DATASET,
+}
+"""Name in `data.train` and `data.heldout` -> data set."""
 
 
-def _countdown(config: DataConfig, split: Split) -> list[Problem]:
-    path = config.train_path if split == "train" else config.heldout_path
-    if path is not None:
-        return read_countdown_jsonl(path)
-    generated = generate_countdown(
-        count=config.train_size if split == "train" else config.heldout_size,
-        seed=config.seed,
-        split=split,
-        sizes=config.sizes,
-        number_range=config.number_range,
-        target_range=config.target_range,
-        max_intermediate=config.max_intermediate,
-    )
-    return [countdown_problem(*problem) for problem in generated]
-
-
-DATASETS: dict[str, Callable[[DataConfig, Split], list[Problem]]] = {"countdown": _countdown}
-"""Name in `data.train` and `data.heldout` -> loader of one side."""
+def get_dataset(name: str) -> Dataset:
+    """The data set of that name; raises ValueError with the nearest name for an unknown one."""
+    if name in DATASETS:
+        return DATASETS[name]
+    matches = difflib.get_close_matches(name.casefold(), DATASETS, n=1, cutoff=0.4)
+    known = f"did you mean {matches[0]!r}?" if matches else f"expected one of {', '.join(DATASETS)}"
+    raise ValueError(f"data set {name!r} is unknown; {known}")
 
 
 def load_problems(config: DataConfig) -> tuple[list[Problem], list[Problem]]:
-    """(training problems, held-out problems); raises ValueError as `load_split` does."""
-    return load_split(config, "train"), load_split(config, "heldout")
+    """(training problems, held-out problems), none on both sides; raises ValueError as `load_side` does."""
+    heldout = load_side(config, "heldout")
+    return apart_from(load_side(config, "train"), heldout.problems).problems, heldout.problems
 
 
 def load_split(config: DataConfig, split: Split) -> list[Problem]:
-    """The problems of one side; ids are distinct.
+    """The problems of one side alone; raises ValueError as `load_side` does."""
+    return load_side(config, split).problems
 
-    Raises ValueError for a data file that is missing, empty or faulty, or that repeats an id.
+
+def load_side(config: DataConfig, split: Split) -> Side:
+    """The problems of one side, and what was left out: repeated ones, and those that no answer can be scored against.
+
+    Raises ValueError for a data file that is missing, empty or faulty or gives one id to two problems, for a public
+    set that cannot be read, and where nothing is left.
     """
-    problems = DATASETS[config.train if split == "train" else config.heldout](config, split)
-    repeated = [problem_id for problem_id, count in Counter(p.id for p in problems).items() if count > 1]
-    if repeated:
-        raise ValueError(f"data.{split}: problem {repeated[0]} stands in it more than once; expected distinct ids")
-    return problems
+    dataset = get_dataset(getattr(config, split))
+    side = without_faulty(without_duplicates(list(_read(config, split, dataset)), f"data.{split}"), dataset.fault)
+    if not side.problems:
+        raise ValueError(f"data.{split}: no problem that can be scored is left; {side.summary()}")
+    is_made = dataset.generate is not None and getattr(config, f"{split}_path") is None
+    return side if is_made else choose(side, getattr(config, f"{split}_size"), f"{split}/{config.seed}")
+
+
+def _read(config: DataConfig, split: Split, dataset: Dataset) -> Iterator[Problem]:
+    path, columns = getattr(config, f"{split}_path"), getattr(config, f"{split}_columns")
+    if path is not None:
+        _check_columns(columns, dataset.fields, f"data.{split}_columns")
+        for place, row in read_file(path, dataset.fields, columns):
+            yield dataset.read(row, place)
+    elif dataset.generate is not None:
+        yield from dataset.generate(config, split)
+    else:
+        revision = getattr(config, f"{split}_revision")
+        for place, row in read_hub(dataset.hub, split, revision, dataset.fields, f"data.{split}_path"):
+            problem = dataset.read(row, place)
+            if dataset.is_of_side(problem, split):
+                yield problem
+
+
+def _check_columns(columns: Mapping[str, str], fields: Mapping[str, Field], setting: str) -> None:
+    for name in columns:
+        if name not in fields:
+            raise ValueError(f"{setting}: {name!r} is no field of the data set; its fields are {', '.join(fields)}")
 
 
 def load_prepared(config: DataConfig, split: Split, path: Path) -> list[Problem]:
-    """The problems of one side that `write_problems` wrote, whatever file or generator they came from."""
-    return load_split(config.model_copy(update={f"{split}_path": path}), split)
+    """The problems of one side that `write_problems` wrote, whatever file, hub or generator they came from."""
+    dataset = get_dataset(getattr(config, split))
+    return [dataset.read(row, place) for place, row in read_file(path, dataset.fields, {})]
 
 
 def content_hash(problems: Sequence[Problem]) -> str:

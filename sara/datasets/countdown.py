@@ -1,6 +1,6 @@
 """Countdown: reach a target from a few numbers with + - * /, using each number exactly once.
 
-Owns the seeded generator, the prompt's text and the JSONL form. A problem is solvable by
+Owns the seeded generator, the prompt's text and the form of a row. A problem is solvable by
 construction: numbers are drawn, then combined at random until one value is left, the target.
 The split is a property of a problem, not of a data set: a hash of its sorted numbers and target
 puts it on the training side or the held-out side, for every seed and size.
@@ -8,19 +8,19 @@ puts it on the training side or the held-out side, for every seed and size.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from sara.datasets.base import Problem
+from sara.datasets.base import Dataset, Field, Problem, Row, Split
+from sara.datasets.sides import side_of
 from sara.verifiers import Verdict, verify_countdown
+from sara.verifiers.countdown import extract_answer
 
-Split = Literal["train", "heldout"]
-HELDOUT_ONE_IN = 5
+if TYPE_CHECKING:
+    from sara.config import DataConfig
+
 _MAX_FRUITLESS_DRAWS = 20_000
 
 
@@ -46,10 +46,8 @@ class Countdown(NamedTuple):
 
     @property
     def split(self) -> Split:
-        """Side of the split: one problem in HELDOUT_ONE_IN is held out, by a hash of its content."""
-        key = f"{sorted(self.numbers)}={self.target}".encode()
-        bucket = int.from_bytes(hashlib.sha256(key).digest()[:8], "big") % HELDOUT_ONE_IN
-        return "heldout" if bucket == 0 else "train"
+        """Side of the split: by a hash of its content, whatever the order of its numbers."""
+        return side_of(f"{sorted(self.numbers)}={self.target}")
 
     @property
     def id(self) -> str:
@@ -73,11 +71,24 @@ def countdown_problem(numbers: Sequence[int], target: int, problem_id: str | Non
         text=bare.text,
         reference={"numbers": list(bare.numbers), "target": target},
         verify=partial(_verify, numbers=bare.numbers, target=target),
+        answer=_answer,
+        is_same=_is_same,
+        level=len(bare.numbers),
+        identity=bare.canonical,
     )
 
 
 def _verify(response: str, numbers: tuple[int, ...], target: int) -> Verdict:
     return verify_countdown(response, numbers, target)
+
+
+def _answer(response: str) -> str | None:
+    return extract_answer(response) or None
+
+
+def _is_same(answer: str, other: str) -> bool:
+    """Wrong answers are one if they are written alike, spaces aside; right ones are one anyway."""
+    return "".join(answer.split()) == "".join(other.split())
 
 
 def generate_countdown(
@@ -197,33 +208,40 @@ def _shares(count: int, sizes: Mapping[int, float]) -> dict[int, int]:
     return shares
 
 
-def read_countdown_jsonl(path: Path) -> list[Problem]:
-    """Problems from a JSONL file with the fields `numbers`, `target` and optionally `id`.
-
-    Raises ValueError, naming the file and line, for a missing or empty file or a faulty row.
-    """
-    if not path.is_file():
-        raise ValueError(f"{path}: no such data file")
-    problems = []
-    with path.open("rb") as lines:
-        for line_number, line in enumerate(lines, start=1):
-            if line.strip():
-                problems.append(_read_row(line, f"{path}:{line_number}"))
-    if not problems:
-        raise ValueError(f"{path}: the data file is empty; expected one JSON object a line")
-    return problems
+FIELDS = {
+    "numbers": Field(("numbers", "nums")),
+    "target": Field(("target",)),
+    "id": Field(("id",), is_required=False),
+}
 
 
-def _read_row(line: bytes, where: str) -> Problem:
-    try:
-        row = json.loads(line)
-        numbers, target = row["numbers"], row["target"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise ValueError(f'{where}: expected a JSON object such as {{"numbers": [3, 5, 7], "target": 22}}') from None
+def read_countdown(row: Row, place: str) -> Problem:
+    """Problem of a row; raises ValueError, naming its place, for values that no Countdown problem has."""
+    numbers, target, problem_id = row["numbers"], row["target"], row.get("id")
     is_valid = isinstance(numbers, list) and len(numbers) > 1
     if not (is_valid and all(type(value) is int and value >= 0 for value in [*numbers, target])):
-        raise ValueError(f"{where}: numbers must be two or more integers >= 0 and target an integer >= 0")
-    problem_id = row.get("id")
+        raise ValueError(f"{place}: numbers must be two or more integers >= 0 and target an integer >= 0")
     if not (problem_id is None or (isinstance(problem_id, str) and problem_id)):
-        raise ValueError(f"{where}: id = {problem_id!r}; expected a text that is not empty")
+        raise ValueError(f"{place}: id = {problem_id!r}; expected a text that is not empty")
     return countdown_problem(numbers, target, problem_id)
+
+
+def _generate(config: DataConfig, split: Split) -> list[Problem]:
+    generated = generate_countdown(
+        count=config.generated_size(split),
+        seed=config.seed,
+        split=split,
+        sizes=config.sizes,
+        number_range=config.number_range,
+        target_range=config.target_range,
+        max_intermediate=config.max_intermediate,
+    )
+    return [countdown_problem(*problem) for problem in generated]
+
+
+DATASET = Dataset(
+    title="generated: reach a target from a few numbers, each used exactly once",
+    fields=FIELDS,
+    read=read_countdown,
+    generate=_generate,
+)

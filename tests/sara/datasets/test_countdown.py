@@ -11,14 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sara.datasets.countdown import (
+    DATASET,
     Countdown,
     combine,
     countdown_problem,
     draw_countdown,
     generate_countdown,
     random_combinations,
-    read_countdown_jsonl,
 )
+from sara.datasets.rows import read_file
 from sara.verifiers import Verdict
 
 RANGES = {"number_range": (1, 13), "target_range": (1, 99), "max_intermediate": 99}
@@ -178,6 +179,10 @@ def test_a_problem_judges_by_its_own_numbers_and_target():
     assert problem.verify("<answer>3*5+7</answer>") is Verdict.RIGHT
     assert problem.verify("<answer>3*5-7</answer>") is Verdict.WRONG
     assert countdown_problem([3, 5, 7], 8).verify("<answer>3*5-7</answer>") is Verdict.RIGHT
+
+
+def read_countdown_jsonl(path, columns=None):
+    return [DATASET.read(row, place) for place, row in read_file(path, DATASET.fields, columns or {})]
 
 
 def write(path, *lines: str | bytes):
