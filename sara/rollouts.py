@@ -13,10 +13,11 @@ import numpy as np
 
 from sara.allocation import MISSING, Draws, Outcomes
 from sara.allocation.ledger import DrawName
+from sara.config import PromptConfig
 from sara.datasets.base import Problem
 from sara.engines.base import Completion, Engine, Request, Sampling
 from sara.models import Reader
-from sara.prompts import encode_prompts
+from sara.prompts import OPEN_THINK, encode_prompts
 from sara.seeds import rollout_seeds
 from sara.verifiers import Verdict
 
@@ -33,7 +34,7 @@ class Rollout:
     slot          its place in the group, 0..k-1
     prompt_ids    token ids that it was sampled after
     completion    what the engine returned
-    text          the completion's text, as the verifier read it
+    text          the completion's text, as the verifier read it: behind `<think>` where its prompt ends in that
     reward        1 right, 0 wrong, MISSING if it could not be scored
     """
 
@@ -46,11 +47,23 @@ class Rollout:
 
 
 class PromptPool:
-    """Problems with their prompt ids, indexed 0..P-1."""
+    """Problems with their prompts, indexed 0..P-1.
 
-    def __init__(self, reader: Reader, problems: Sequence[Problem], max_new_tokens: int):
+    openings   what stands before a completion and has to be read with it: `<think>` where the prompt opened it, else
+               nothing. A verifier would otherwise take reasoning that was cut off for an answer.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        problems: Sequence[Problem],
+        max_new_tokens: int,
+        config: PromptConfig | None = None,
+    ):
+        prompts = encode_prompts(reader, problems, max_new_tokens, config)
         self.problems = list(problems)
-        self.prompt_ids = encode_prompts(reader, problems, max_new_tokens)
+        self.prompt_ids = [prompt.ids for prompt in prompts]
+        self.openings = [OPEN_THINK if prompt.opens_thinking else "" for prompt in prompts]
 
     def __len__(self) -> int:
         return len(self.problems)
@@ -154,6 +167,7 @@ class RolloutSampler:
         return Outcomes(rewards, tokens)
 
     def _score(self, prompt: int, slot: int, completion: Completion) -> Rollout:
-        text = self.tokenizer.decode(completion.token_ids.tolist(), skip_special_tokens=True)
+        said = self.tokenizer.decode(completion.token_ids.tolist(), skip_special_tokens=True)
+        text = self.pool.openings[prompt] + said
         reward = REWARDS[self.pool.problems[prompt].verify(text)]
         return Rollout(prompt, slot, self.pool.prompt_ids[prompt], completion, text, reward)

@@ -46,8 +46,16 @@ def _hold_run(config: RunConfig, data: PreparedData, folder: Path, tags: dict[st
 
 
 def data_tags(data: PreparedData) -> dict[str, str]:
-    """Tags that say which problems a run was made with."""
-    return {f"sara.{side}_hash": content for side, content in data_hashes(data).items()}
+    """Tags that say which problems a run was made with, and how many were left out for what reason."""
+    hashes = {f"sara.{side}_hash": content for side, content in data_hashes(data).items()}
+    sides = {name: side for name, side in (("train", data.train), ("heldout", data.heldout)) if side is not None}
+    sizes = {f"sara.{name}_size": str(side.size) for name, side in sides.items()}
+    left_out = {
+        f"sara.{name}_left_out": ", ".join(f"{reason} {count}" for reason, count in side.left_out.items())
+        for name, side in sides.items()
+        if side.left_out
+    }
+    return hashes | sizes | left_out
 
 
 def provenance_tags() -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import logging
 from pathlib import Path
 
 from prefect import task
@@ -10,21 +10,26 @@ from prefect.cache_policies import NO_CACHE
 from pydantic import BaseModel
 
 from sara.config import RunConfig
-from sara.datasets import Problem, content_hash, load_prepared, load_split, write_problems
+from sara.datasets import Side, content_hash, load_prepared, write_problems
 from sara.engines import require_engine
-from sara.learner.setup import require_room, require_same_vocabulary
 from sara.models import find_device, load_reader
-from sara.prompts import encode_prompts
+from sara.preparation import prepare_problems
 from tasks.retries import is_worth_a_retry
 from tasks.tracking import require_store
 
+_log = logging.getLogger(__name__)
+
 
 class PreparedSplit(BaseModel):
-    """One side of the data: where it lies, how many problems it has and the hash of their content."""
+    """One side of the data: where it lies, how many problems it has, the hash of their content, and what was left out.
+
+    left_out   reason (`sara.datasets.selecting.REASONS`) -> how many problems; empty where that is not known any more
+    """
 
     path: Path
     size: int
     content_hash: str
+    left_out: dict[str, int] = {}
 
 
 class PreparedData(BaseModel):
@@ -65,45 +70,31 @@ def read_prepared(config: RunConfig, folder: Path) -> PreparedData:
 def prepare_data(config: RunConfig, folder: Path, is_training: bool = True) -> PreparedData:
     """Write `train.jsonl`, unless nothing is trained, and `heldout.jsonl` into the folder.
 
-    Raises ValueError, before anything is written, if the data cannot be used: a faulty file, fewer problems
-    than a step wants groups, a prompt that the model cannot take, problems on both sides. And TrackingError if
-    MLflow cannot be reached.
+    Problems that cannot be used are left out and counted: repeated ones, those without an answer to score against,
+    and of the training problems those that are also held out or whose prompt is too long. Raises ValueError, before
+    anything is written, if the data cannot be used: a faulty file, fewer problems than a step wants groups, a prompt
+    that the model cannot take. And TrackingError if MLflow cannot be reached.
     """
     find_device(config.model.device)
     require_engine(config.engine)
     reader = load_reader(config.model).within(config.engine.max_model_len)
-    sides = {split: load_split(config.data, split) for split in (("train", "heldout") if is_training else ("heldout",))}
-    prompt_ids = {split: encode_prompts(reader, sides[split], config.engine.max_new_tokens) for split in sides}
-    if is_training:
-        require_room(config, prompt_ids["train"])
-        require_same_vocabulary(config, reader)
-    if is_training and len(sides["train"]) < config.allocation.groups_per_step:
-        raise ValueError(
-            f"allocation.groups_per_step = {config.allocation.groups_per_step}; "
-            f"expected at most {len(sides['train'])}, the number of training problems"
-        )
-    if is_training:
-        _require_disjoint(sides["train"], sides["heldout"])
+    problems = prepare_problems(config, reader, is_training)
+    for name, side in problems.sides.items():
+        if side.left_out:
+            _log.warning("data.%s: %s", name, side.summary())
     require_store(config.tracking)  # nothing is written where nothing can be recorded
-    written = {split: _write(problems, folder / f"{split}.jsonl") for split, problems in sides.items()}
+    written = {name: _write(side, folder / f"{name}.jsonl") for name, side in problems.sides.items()}
     return PreparedData(train=written.get("train"), heldout=written["heldout"])
 
 
-def _require_disjoint(train: list[Problem], heldout: list[Problem]) -> None:
-    """Refuse problems that stand on both sides: by numbers in any order and target, whatever their ids."""
-    shared = {_content(problem) for problem in train} & {_content(problem) for problem in heldout}
-    if shared:
-        raise ValueError(f"data: {len(shared)} held-out problems stand among the training problems too; expected none")
-
-
-def _content(problem: Problem) -> str:
-    reference = {name: sorted(value) if isinstance(value, list) else value for name, value in problem.reference.items()}
-    return json.dumps(reference, sort_keys=True)
-
-
-def _write(problems: list[Problem], path: Path) -> PreparedSplit:
-    write_problems(problems, path)
-    return PreparedSplit(path=path, size=len(problems), content_hash=content_hash(problems))
+def _write(side: Side, path: Path) -> PreparedSplit:
+    write_problems(side.problems, path)
+    return PreparedSplit(
+        path=path,
+        size=len(side.problems),
+        content_hash=content_hash(side.problems),
+        left_out=side.counts(),
+    )
 
 
 if __name__ == "__main__":

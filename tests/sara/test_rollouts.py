@@ -3,8 +3,11 @@ from __future__ import annotations
 import numpy as np
 
 from sara.allocation import MISSING, Draws
+from sara.builtin.tokenizer import build_tokenizer
 from sara.datasets.base import Problem
 from sara.datasets.countdown import countdown_problem
+from sara.models import Reader
+from sara.rollouts import PromptPool
 from sara.seeds import rollout_seeds
 from sara.verifiers import Verdict
 
@@ -97,3 +100,24 @@ def test_drawing_nothing_gives_nothing(make_sampler):
     empty = np.zeros(0, dtype=np.int64)
     outcomes = sampler.draw(1, Draws(empty, empty, empty))
     assert outcomes.rewards.shape == (0,) and sampler.take([]) == []
+
+
+def test_a_completion_is_read_behind_the_think_that_its_prompt_opened(tokenizer, make_sampler):
+    """Reasoning that was cut off holds no answer, even where it says one; a completion that ends it is judged."""
+    read = []
+    problem = Problem("p", "Use 3 5", {}, lambda text: read.append(text) or Verdict.RIGHT)
+    sampler = make_sampler([(problem, [RIGHT, RIGHT])])
+    sampler.draw(1, draws((0, 0)))
+    sampler.pool.openings = ["<think>"]
+    sampler.draw(1, draws((0, 1)))
+    assert read == [RIGHT, "<think>" + RIGHT]
+    assert EASY.verify(read[0]) is Verdict.RIGHT and EASY.verify(read[1]) is Verdict.WRONG
+    assert [rollout.text for rollout in sampler.take([0])] == read
+
+
+def test_a_pool_knows_which_of_its_prompts_open_the_reasoning():
+    tokenizer = build_tokenizer()
+    tokenizer.unk_token = "<eos>"  # it has no word for <think>
+    for template, opening in (("Use <think>", "<think>"), ("Use", "")):
+        tokenizer.chat_template = template
+        assert PromptPool(Reader(tokenizer, 512), [EASY], 10).openings == [opening]

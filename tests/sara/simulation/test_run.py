@@ -123,7 +123,9 @@ def coin_sampler(source: PopulationSource, seed: int) -> RolloutSampler:
     num_prompts = source.success_rates.size
     verify = lambda text: Verdict.RIGHT if text == "right" else Verdict.WRONG  # noqa: E731
     problems = [Problem(str(i), "", {}, verify) for i in range(num_prompts)]
-    pool = SimpleNamespace(problems=problems, prompt_ids=[(i,) for i in range(num_prompts)])
+    pool = SimpleNamespace(
+        problems=problems, prompt_ids=[(i,) for i in range(num_prompts)], openings=[""] * num_prompts
+    )
     return RolloutSampler(CoinEngine(source), tokenizer, pool, Sampling(1.0, 2000), seed)
 
 
