@@ -1,4 +1,4 @@
-"""The command line: `sara compare | train | evaluate | report | simulate | replay | plan | sync | pretrain | ui`.
+"""The command line: `sara compare | train | evaluate | report | data | simulate | replay | plan | sync | pretrain | ui`.
 
 Owns options, printing and the one-line errors. Prefect, MLflow and torch are imported by the command
 that needs them, so that `--help` and a mistake in a configuration answer at once.
@@ -14,6 +14,8 @@ from typing import Annotated
 import typer
 
 from flows.commands.comparison_table import print_comparison, say
+from flows.commands.data import data
+from flows.commands.evaluate import evaluate
 from flows.commands.options import AsJson, ConfigOption, Overrides, Verbose
 from flows.commands.plan import plan
 from flows.commands.replay import replay
@@ -83,31 +85,6 @@ def train(overrides: Overrides = None, config: ConfigOption = None, verbose: Ver
 
 
 @app.command()
-def evaluate(
-    overrides: Overrides = None,
-    config: ConfigOption = None,
-    as_json: AsJson = False,
-    verbose: Verbose = False,
-) -> None:
-    """Score a model on held-out problems: model.path=outputs/run/training/model."""
-    from sara.config import RunConfig
-    from sara.config_file import load_config
-
-    settings = load_config(RunConfig, config, ["name=evaluation", *(overrides or ())])
-    set_up_environment(verbose)
-    from flows.evaluate import evaluate as evaluate_flow
-
-    scores = evaluate_flow(settings)
-    if as_json:
-        print(json.dumps(scores, indent=2))
-        return
-    k = settings.evaluation.k
-    for name, title in (("accuracy", f"avg@{k}"), ("pass_at_k", f"pass@{k}")):
-        value, low, high = (scores[f"eval/{name}{end}"] for end in ("", "_low", "_high"))
-        print(f"{title:<8} {value:.1%}   95% interval {low:.1%} to {high:.1%}")
-
-
-@app.command()
 def pretrain(
     out: Annotated[Path, typer.Option("--out", help="New folder for the model")],
     batches: Annotated[int, typer.Option(min=1, help="Optimizer updates")] = 1200,
@@ -141,6 +118,12 @@ app.command()(sweep)
 
 
 app.command()(report)
+
+
+app.command()(evaluate)
+
+
+app.add_typer(data, name="data")
 
 
 app.command()(plan)

@@ -52,7 +52,7 @@ def prepare_problems(config: RunConfig, reader: Reader, is_training: bool = True
 
 
 def _short_enough(side: Side, config: RunConfig, reader: Reader) -> tuple[Side, list[Prompt]]:
-    """Without the problems whose prompt is longer than `prompt.max_tokens`; and the prompts, which all fit the model."""
+    """Without the problems whose prompt is longer than `prompt.max_tokens`; and the prompts, which fit the model."""
     longest = config.prompt.max_tokens
     if longest is not None:
         lengths = [len(prompt.ids) for prompt in write_prompts(reader.tokenizer, side.problems, config.prompt)]

@@ -21,7 +21,7 @@ from sara.config import RunConfig
 from sara.datasets.base import Problem
 from sara.engines import make_engine
 from sara.engines.base import Sampling
-from sara.evaluation import Evaluation, evaluate
+from sara.evaluation import Evaluation, evaluate, evaluation_sampling
 from sara.learner.adapters import has_adapters
 from sara.learner.experience import make_examples
 from sara.learner.setup import make_learner
@@ -57,10 +57,11 @@ class Trainer:
         self.cumulative = {"cumulative/rollouts": 0.0, "cumulative/tokens": 0.0}
         self.engine = make_engine(config.engine, policy)
         sampling = Sampling(config.engine.temperature, config.engine.max_new_tokens)
-        pool = PromptPool(policy, train, sampling.max_new_tokens)
-        heldout_pool = PromptPool(policy, heldout, sampling.max_new_tokens)
+        evaluation = evaluation_sampling(config)
+        pool = PromptPool(policy, train, sampling.max_new_tokens, config.prompt)
+        heldout_pool = PromptPool(policy, heldout, evaluation.max_new_tokens, config.prompt)
         self.sampler = RolloutSampler(self.engine, policy.tokenizer, pool, sampling, config.seed)
-        self.heldout = RolloutSampler(self.engine, policy.tokenizer, heldout_pool, sampling, config.evaluation.seed)
+        self.heldout = RolloutSampler(self.engine, policy.tokenizer, heldout_pool, evaluation, config.evaluation.seed)
         self.selector, self.allocator = configured_strategy(
             config.strategy, len(pool), config.seed, config.allocation, config.selection
         )
@@ -107,7 +108,7 @@ class Trainer:
     def evaluate(self) -> Evaluation:
         """Score the current policy on the held-out prompts."""
         settings = self.config.evaluation
-        return evaluate(self.heldout, settings.k, settings.bootstrap, settings.seed)
+        return evaluate(self.heldout, settings.k, settings.bootstrap, settings.seed, settings.further_n)
 
     def save_model(self, folder: Path) -> None:
         """Write the policy as a plain model, adapters added in."""

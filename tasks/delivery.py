@@ -109,6 +109,8 @@ class Courier:
             client.log_text(run_id, entry["text"], entry["to"])
         elif kind == "artifact":
             self._upload(Path(entry["path"]), entry["to"])
+        elif kind == "table":
+            self._upload_table(Path(entry["path"]), entry["to"])
         elif kind == "status" and entry["status"] in _TERMINAL:
             client.set_terminated(run_id, entry["status"], max(entry["time_ms"], self.outbox.header.created_ms))
         elif kind == "status":
@@ -138,6 +140,16 @@ class Courier:
             self._client.log_artifacts(self.outbox.cursor.run_id, str(path), to)
         else:
             self._client.log_artifact(self.outbox.cursor.run_id, str(path), to)
+
+    def _upload_table(self, path: Path, to: str) -> None:
+        """MLflow adds to a table that it has, so one that is there is not sent again."""
+        path, run_id = path if path.is_absolute() else self.outbox.folder / path, self.outbox.cursor.run_id
+        if not path.exists():
+            _log.warning("%s was removed before MLflow could take it", path)
+        elif all(artifact.path != to for artifact in self._client.list_artifacts(run_id, str(Path(to).parent))):
+            rows = [line.entry for line in read_lines(path, 0) if line.entry is not None]
+            columns = {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
+            self._client.log_table(run_id, columns, to)
 
     def _deliver_metrics(self) -> int:
         from mlflow.entities import Metric

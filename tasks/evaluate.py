@@ -15,8 +15,7 @@ from prefect.cache_policies import NO_CACHE
 from sara.config import RunConfig
 from sara.datasets import Problem, load_prepared
 from sara.engines import make_engine
-from sara.engines.base import Sampling
-from sara.evaluation import Evaluation, evaluate, paired_gain
+from sara.evaluation import Evaluation, evaluate, evaluation_sampling, paired_gain
 from sara.models import load_policy
 from sara.rollouts import PromptPool, RolloutSampler
 from tasks.devices import holds_device
@@ -53,19 +52,20 @@ def evaluate_model(
     torch.set_num_threads(config.training.threads or torch.get_num_threads())
     problems = load_prepared(config.data, "heldout", data.heldout.path)
     policy = load_policy(config.model)
-    sampling = Sampling(config.engine.temperature, config.engine.max_new_tokens)
-    pool, settings = PromptPool(policy, problems, sampling.max_new_tokens), config.evaluation
+    sampling, settings = evaluation_sampling(config), config.evaluation
+    pool = PromptPool(policy, problems, sampling.max_new_tokens, config.prompt)
     with closing(make_engine(config.engine, policy)) as engine:
         sampler = RolloutSampler(engine, policy.tokenizer, pool, sampling, settings.seed)
-        evaluation = evaluate(sampler, settings.k, settings.bootstrap, settings.seed)
+        evaluation = evaluate(sampler, settings.k, settings.bootstrap, settings.seed, settings.further_n)
     scores = evaluation.metrics()
     if base_responses is not None:
         scores |= _gain(evaluation, problems, base_responses, config)
     responses = responses_path(folder, step)
-    write_responses(evaluation, problems, responses)
+    write_responses(evaluation, responses)
     with reopen_run(run_folder, config.tracking.wait_s) as run:
         run.log(scores, step=step)
         run.log_artifact(responses, "evaluation")
+        run.log_table(responses, f"evaluation/{responses.stem}-table.json")
     return scores
 
 
@@ -86,16 +86,22 @@ def _gain(
     return {"eval/gain": gain.value, "eval/gain_low": gain.low, "eval/gain_high": gain.high}
 
 
-def write_responses(evaluation: Evaluation, problems: Sequence[Problem], path: Path) -> None:
-    """One JSON object a graded response: problem id, slot, reward, tokens, finish reason and text."""
+def write_responses(evaluation: Evaluation, path: Path) -> None:
+    """One JSON object a graded response: its problem, what was asked and expected, what was answered, and the text."""
     with path.open("w", encoding="utf-8") as file:
         for rollout in evaluation.rollouts:
+            problem = evaluation.problems[rollout.prompt]
             row = {
-                "id": problems[rollout.prompt].id,
+                "id": problem.id,
+                "subject": problem.subject,
+                "level": problem.level,
                 "slot": rollout.slot,
                 "reward": rollout.reward,
+                "answer": problem.answer(rollout.text),
+                "reference": json.dumps(problem.reference, sort_keys=True),
                 "tokens": len(rollout.completion.token_ids),
                 "finish_reason": rollout.completion.finish_reason,
+                "problem": problem.text,
                 "text": rollout.text,
             }
             file.write(json.dumps(row) + "\n")

@@ -185,11 +185,14 @@ class Run:
 
     def log_artifact(self, path: Path, artifact_path: str | None = None) -> None:
         """Adds a file or folder, which has to stay where it is until MLflow has it."""
-        located = path.relative_to(self.folder) if path.is_relative_to(self.folder) else path.absolute()
-        self._queue.append(as_entry("artifact", path=str(located), to=artifact_path))
+        self._queue.append(as_entry("artifact", path=self._located(path), to=artifact_path))
 
     def log_text(self, text: str, artifact_file: str) -> None:
         self._queue.append(as_entry("text", text=text, to=artifact_file))
+
+    def log_table(self, path: Path, artifact_file: str) -> None:
+        """Adds the rows of a JSONL file as a table that MLflow shows; the file has to stay where it is until then."""
+        self._queue.append(as_entry("table", path=self._located(path), to=artifact_file))
 
     def log_dict(self, dictionary: Mapping[str, Any], artifact_file: str) -> None:
         self.log_text(json.dumps(dictionary, indent=2, default=str), artifact_file)
@@ -237,6 +240,9 @@ class Run:
                 "%d values and other records of %s wait for MLflow; `sara sync %s` delivers them",
                 *(pending, self.folder, self.folder),
             )
+
+    def _located(self, path: Path) -> str:
+        return str(path.relative_to(self.folder) if path.is_relative_to(self.folder) else path.absolute())
 
     def _set_status(self, status: str) -> None:
         self._queue.append(as_entry("status", status=status, time_ms=time.time_ns() // 1_000_000))

@@ -120,7 +120,11 @@ def test_uniform_and_ds_see_the_same_rollouts_of_a_prompt_in_the_first_step(smal
         ({"data": {"train_path": "empty.jsonl"}}, "empty.jsonl: the data file is empty"),
         ({"data": {"train_path": "three.jsonl"}}, "groups_per_step = 4; expected at most 3"),
         ({"data": {"train_path": "faulty.jsonl"}}, "faulty.jsonl:1: numbers must be"),
-        ({"data": {"train_path": "four.jsonl", "heldout_path": "three.jsonl"}}, "3 held-out problems stand among"),
+        (
+            {"data": {"train_path": "four.jsonl", "heldout_path": "three.jsonl"}},
+            "expected at most 1, the number of training problems (left out: 3 also in the held-out set",
+        ),
+        ({"data": {"heldout": "aime24", "heldout_path": "columns.jsonl"}}, "the columns there are: task, gold"),
         ({"engine": {"max_new_tokens": 500}}, "expected at most 512 together, the model's context"),
         ({"model": {"path": "absent/model"}}, "model.path = 'absent/model'"),
         ({"model": {"device": "cuda:99"}}, "model.device = 'cuda:99'"),
@@ -130,6 +134,7 @@ def test_uniform_and_ds_see_the_same_rollouts_of_a_prompt_in_the_first_step(smal
 )
 def test_a_run_that_cannot_start_says_why_and_leaves_nothing(small, tmp_path, monkeypatch, change, line):
     monkeypatch.chdir(tmp_path)
+    Path("columns.jsonl").write_text('{"task": "1+1", "gold": "2"}\n')
     Path("empty.jsonl").write_text("\n")
     Path("faulty.jsonl").write_text('{"numbers": [3, "x"], "target": 4}\n')
     rows = [{"numbers": [2, 3], "target": target} for target in (5, 6, 1)]

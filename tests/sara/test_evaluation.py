@@ -1,13 +1,25 @@
 from __future__ import annotations
 
+from itertools import product
 from math import comb
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from sara.config import RunConfig
 from sara.datasets.base import Problem
+from sara.datasets.boxed import boxed_problem
 from sara.datasets.countdown import countdown_problem
-from sara.evaluation import bootstrap_mean, evaluate, paired_gain, pass_at_k
+from sara.evaluation import (
+    bootstrap_mean,
+    evaluate,
+    evaluation_sampling,
+    grade,
+    majority_is_right,
+    paired_gain,
+    pass_at_k,
+)
 from sara.verifiers import Verdict
 
 RIGHT = "<answer> 3 + 5 </answer>"
@@ -152,3 +164,128 @@ def test_a_paired_gain_is_surer_than_its_two_scores():
     assert gain.high == pytest.approx(0.1)
     alone = bootstrap_mean(base, 500, np.random.default_rng(0))
     assert alone.high - alone.low > 0.1
+
+
+def test_pass_at_more_than_was_drawn_is_refused(make_sampler):
+    with pytest.raises(ValueError, match="pass@3: only 2 rollouts were drawn"):
+        pass_at_k(np.array([2, 4]), np.array([1, 1]), np.array([3, 3]))
+    with pytest.raises(ValueError, match="pass@8: only 2 rollouts of each prompt were drawn; expected at most 2"):
+        evaluate(sampler_of(make_sampler, "rw"), k=2, bootstrap=50, seed=0, further_n=(2, 8))
+    with pytest.raises(ValueError, match=r"evaluation\.pass_at = 8; expected at most evaluation\.k = 4"):
+        RunConfig(evaluation={"k": 4, "pass_at": (2, 8)})
+
+
+def test_the_further_n_are_the_powers_of_two_below_k_unless_named():
+    def further(**settings):
+        return RunConfig(evaluation=settings).evaluation.further_n
+
+    assert further(k=16) == (2, 4, 8)
+    assert further(k=12) == (2, 4, 8)
+    assert further(k=2) == further(k=1) == ()
+    assert further(k=16, pass_at=(5, 1, 16)) == (1, 5)
+
+
+def test_an_evaluation_samples_as_training_does_where_it_does_not_say():
+    engine = {"temperature": 0.9, "max_new_tokens": 50}
+    as_training = evaluation_sampling(RunConfig(engine=engine))
+    assert (as_training.temperature, as_training.max_new_tokens) == (0.9, 50)
+    own = evaluation_sampling(RunConfig(engine=engine, evaluation={"temperature": 0, "max_new_tokens": 99}))
+    assert (own.temperature, own.max_new_tokens) == (0, 99)
+
+
+def test_pass_at_n_worked_example(make_sampler):
+    # 2 of 4 right: pairs without a right one are 1 of 6; 1 of 4 right: 3 of 6.  pass@2 = (5/6 + 1/2) / 2 = 2/3
+    result = evaluate(sampler_of(make_sampler, "rrww", "rwww"), k=4, bootstrap=100, seed=0, further_n=(1, 2))
+    assert result.pass_at[2].value == pytest.approx(2 / 3)
+    assert result.pass_at[1].value == pytest.approx(result.avg_at_k.value) == pytest.approx(3 / 8)
+    assert result.metrics()["eval/pass_at_2_low"] == result.pass_at[2].low <= 2 / 3
+
+
+def alike(answer: str, other: str) -> bool:
+    return answer.casefold() == other.casefold()
+
+
+@pytest.mark.parametrize(
+    ("rights", "wrongs", "expected"),
+    [
+        (0, "", 0.0),  # nobody answered
+        (0, "ab", 0.0),
+        (1, "", 1.0),
+        (3, "ab", 1.0),
+        (2, "aab", 0.5),  # two classes tie
+        (1, "ab", 1 / 3),
+        (2, "aabbc", 1 / 3),
+        (2, "abc", 1.0),  # more wrong answers than right ones, but each alone
+        (2, "aaab", 0.0),
+        (2, "aAb", 0.5),  # written differently, the same
+        (2, "aAaB", 0.0),
+    ],
+)
+def test_a_majority_vote_is_among_classes_of_answers_and_ties_are_drawn(rights, wrongs, expected):
+    assert majority_is_right(rights, list(wrongs), alike) == pytest.approx(expected)
+
+
+def test_a_majority_vote_agrees_with_drawing_among_the_most_frequent():
+    for length in range(6):
+        for votes in product("rab", repeat=length):
+            counts = {vote: votes.count(vote) for vote in set(votes)}
+            winners = [vote for vote, count in counts.items() if count == max(counts.values())]
+            expected = winners.count("r") / len(winners) if winners else 0.0
+            wrongs = [vote for vote in votes if vote != "r"]
+            assert majority_is_right(votes.count("r"), wrongs, alike) == pytest.approx(expected)
+
+
+def graded(problems, texts, finish="stop"):
+    """An evaluation of texts that each problem was answered with; None could not be scored."""
+    verdicts = {Verdict.RIGHT: 1, Verdict.WRONG: 0}
+    rewards, rollouts = [], []
+    for i, (problem, answers) in enumerate(zip(problems, texts, strict=True)):
+        rewards.append([-1 if text is None else verdicts[problem.verify(text)] for text in answers])
+        for slot, text in enumerate(answers):
+            completion = SimpleNamespace(token_ids=(text or "").split(), finish_reason=finish)
+            rollout = SimpleNamespace(prompt=i, slot=slot, reward=rewards[-1][slot], text=text, completion=completion)
+            rollouts += [rollout] if text is not None else []
+    return grade(problems, np.array(rewards), rollouts, bootstrap=200, seed=0)
+
+
+def boxes(*answers):
+    return [None if answer is None else rf"so \boxed{{{answer}}}" if answer else "no idea" for answer in answers]
+
+
+def test_votes_of_boxed_answers_leave_out_those_without_an_answer_or_a_score():
+    problems = [boxed_problem(f"p{i}", "1 + 1", "2") for i in range(3)]
+    texts = [boxes("2", "3", "3", "2"), boxes("2", "", "", ""), boxes("2", "3", "3", None)]
+    result = graded(problems, texts)
+    assert result.votes.tolist() == [0.5, 1.0, 0.0]
+    assert result.maj_at_k.value == pytest.approx(0.5)
+    assert result.metrics()["eval/no_answer"] == pytest.approx(3 / 11)
+    assert result.metrics()["eval/missing"] == 1.0
+
+
+def test_subjects_and_levels_have_the_mean_of_their_own_problems():
+    kinds = [("Algebra", 1), ("Algebra", 2), ("Geometry", 2), (None, None)]
+    problems = [boxed_problem(f"p{i}", "1 + 1", "2", subject, level) for i, (subject, level) in enumerate(kinds)]
+    result = graded(problems, [boxes("2", "2"), boxes("2", "3"), boxes("3", "3"), boxes("2", "2")])
+    subjects = {name: estimate.value for name, estimate in result.by_part["subject"].items()}
+    assert subjects == {"Algebra": 0.75, "Geometry": 0.0}
+    assert {name: estimate.value for name, estimate in result.by_part["level"].items()} == {"1": 1.0, "2": 0.25}
+    metrics = result.metrics()
+    assert metrics["eval/subject/Algebra"] == 0.75 and metrics["eval/level/2"] == 0.25
+    assert metrics["eval/subject/Algebra_low"] <= 0.75 <= metrics["eval/subject/Algebra_high"]
+
+
+def test_a_subjects_name_is_made_fit_for_the_records():
+    problem = boxed_problem("p", "1 + 1", "2", subject="Counting & Probability (50%)")
+    assert "eval/subject/Counting - Probability -50--" in graded([problem], [boxes("2")]).metrics()
+
+
+def test_lengths_of_right_and_wrong_responses_and_what_was_cut_off():
+    problem = boxed_problem("p", "1 + 1", "2")
+    metrics = graded([problem], [[r"a b c \boxed{2}", r"\boxed{3}"]], finish="length").metrics()
+    assert (metrics["eval/tokens_mean"], metrics["eval/tokens_mean_right"], metrics["eval/tokens_mean_wrong"]) == (
+        2.5,
+        4.0,
+        1.0,
+    )
+    assert metrics["eval/truncated"] == 1.0
+    assert "eval/tokens_mean_wrong" not in graded([problem], [boxes("2", "2")]).metrics()

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from mlflow import MlflowClient
 
 from sara.config import LearnerConfig, RunConfig
+from sara.datasets.boxed import boxed_problem
+from sara.evaluation import grade
 from sara.strategies import STRATEGIES
 from tasks.evaluate import evaluate_model, responses_path
 from tasks.mlflow_runs import evaluation_run
 from tasks.prepare import PreparedData, prepare_data
-from tasks.tracking import mlflow_run_id
+from tasks.tracking import check_names, mlflow_run_id
 from tasks.train import train
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
@@ -28,6 +32,7 @@ OTHER_SECTIONS = {
     "audit": "Once an audit is complete",
     "evaluation": "Evaluations",
     "gain": "The last evaluation of a comparison",
+    "subjects": "Evaluations on problems with subjects",
 }
 
 
@@ -42,11 +47,11 @@ def config(tmp_path_factory) -> RunConfig:
     folder = tmp_path_factory.mktemp("documented")
     return RunConfig(
         output_dir=folder,
-        data={"train_size": 48, "heldout_size": 4, "sizes": {2: 1.0, 3: 1.0}},
+        data={"train_size": 48, "heldout_size": 12, "sizes": {2: 1.0, 3: 1.0}},
         allocation={"groups_per_step": 3, "k": 4, "probe": 2, "increment": 2},
         engine={"max_new_tokens": 64},
         training={"steps": 1, "evaluate_every": 0, "threads": 1},
-        evaluation={"k": 2, "bootstrap": 50},
+        evaluation={"k": 4, "bootstrap": 50},
         tracking={"uri": f"sqlite:///{folder}/mlflow.db", "experiment": "documented"},
     )
 
@@ -57,7 +62,15 @@ def problems(config) -> PreparedData:
 
 
 def logged_by(config: RunConfig, run_id: str) -> set[str]:
-    return set(MlflowClient(config.tracking.uri).get_run(run_id).data.metrics)
+    names = MlflowClient(config.tracking.uri).get_run(run_id).data.metrics
+    return {general(name) for name in names}
+
+
+def general(name: str) -> str:
+    """A name as the page has it, which stands for one of each n, level and subject."""
+    name = re.sub(r"^eval/pass_at_\d+", "eval/pass_at_<n>", name)
+    name = re.sub(r"^eval/level/\d+", "eval/level/<level>", name)
+    return re.sub(r"^eval/subject/(.+?)(_low|_high|)$", r"eval/subject/<subject>\2", name)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -115,6 +128,17 @@ def test_evaluations_log_what_is_documented(config, problems):
         base = responses_path(config.output_dir, 0)
         evaluate_model.fn(config, problems, config.output_dir, 1, config.output_dir, base_responses=base)
         assert logged_by(config, run_id) == documented(OTHER_SECTIONS["evaluation"], OTHER_SECTIONS["gain"])
+
+
+def test_subjects_are_logged_as_documented():
+    """The built-in model cannot read such problems: graded texts stand for its own."""
+    problem = boxed_problem("p", "1 + 1", "2", "Counting & Probability", 3)
+    completion = SimpleNamespace(token_ids=(1, 2), finish_reason="stop")
+    rollout = SimpleNamespace(prompt=0, slot=0, reward=1, text=r"\boxed{2}", completion=completion)
+    metrics = grade([problem], np.array([[1, -1]]), [rollout], bootstrap=50, seed=0).metrics()
+    check_names(metrics)
+    named = {general(name) for name in metrics}
+    assert named - documented(OTHER_SECTIONS["evaluation"]) == documented(OTHER_SECTIONS["subjects"])
 
 
 def test_no_metric_is_documented_twice_or_outside_these_sections():
