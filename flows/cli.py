@@ -1,4 +1,4 @@
-"""The command line: `sara compare | train | evaluate | report | data | simulate | replay | plan | sync | pretrain | ui`.
+"""The command line: `sara compare | train | evaluate | report | data | simulate | replay | plan | sync | ...`.
 
 Owns options, printing and the one-line errors. Prefect, MLflow and torch are imported by the command
 that needs them, so that `--help` and a mistake in a configuration answer at once.
@@ -6,7 +6,6 @@ that needs them, so that `--help` and a mistake in a configuration answer at onc
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -15,8 +14,9 @@ import typer
 
 from flows.commands.comparison_table import print_comparison, say
 from flows.commands.data import data
+from flows.commands.dry_run import show_outlines
 from flows.commands.evaluate import evaluate
-from flows.commands.options import AsJson, ConfigOption, Overrides, Verbose
+from flows.commands.options import AsJson, ConfigOption, DryRun, Overrides, Verbose
 from flows.commands.plan import plan
 from flows.commands.replay import replay
 from flows.commands.report import report
@@ -49,6 +49,7 @@ def compare(
     overrides: Overrides = None,
     config: ConfigOption = None,
     quick: Annotated[bool, typer.Option("--quick", help=f"A small version: {' '.join(QUICK)}")] = False,
+    dry_run: DryRun = False,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
@@ -58,6 +59,9 @@ def compare(
 
     settings = load_config(CompareConfig, config, [*(QUICK if quick else ()), *(overrides or ())])
     set_up_environment(verbose)
+    if dry_run:
+        show_outlines(settings.runs(), as_json)
+        return
     from flows.compare import compare as compare_flow
 
     result = compare_flow(settings)
@@ -71,13 +75,22 @@ def compare(
 
 
 @app.command()
-def train(overrides: Overrides = None, config: ConfigOption = None, verbose: Verbose = False) -> None:
+def train(
+    overrides: Overrides = None,
+    config: ConfigOption = None,
+    dry_run: DryRun = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON instead of text")] = False,
+    verbose: Verbose = False,
+) -> None:
     """Train with one strategy and seed: strategy=sara seed=0."""
     from sara.config import RunConfig
     from sara.config_file import load_config
 
     settings = load_config(RunConfig, config, overrides or ())
     set_up_environment(verbose)
+    if dry_run:
+        show_outlines([settings], as_json)
+        return
     from flows.train import train_and_evaluate
 
     trained = train_and_evaluate(settings)

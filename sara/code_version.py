@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[1]
-_LOOKING_ON = {"reporting", "replay", "planning", "simulation", "sweeps.py", "experiments.py"}
+_LOOKING_ON = {"reporting", "replay", "planning", "simulation", "sizing", "sweeps.py", "experiments.py"}
 """Parts of `sara` that read results or stand beside training; they decide nothing in it."""
 
 

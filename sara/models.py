@@ -13,6 +13,7 @@ from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
+    PretrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
@@ -78,6 +79,19 @@ def load_reader(config: ModelConfig) -> Reader:
     except _UNREADABLE as error:
         raise ValueError(_not_found(config.path, error)) from error
     return Reader(tokenizer, int(getattr(model_config, "max_position_embeddings", _NO_LIMIT)))
+
+
+def configuration_of(config: ModelConfig) -> PretrainedConfig:
+    """The model's configuration alone; raises ValueError as `load_policy` does."""
+    try:
+        return AutoConfig.from_pretrained(_source(config))
+    except _UNREADABLE as error:
+        raise ValueError(_not_found(config.path, error)) from error
+
+
+def is_local(config: ModelConfig) -> bool:
+    """Whether the model is the built-in one or a folder here, so that no hub is needed."""
+    return config.path == BUILTIN or Path(config.path).is_dir()
 
 
 def save_policy(policy: Policy, folder: Path, weights: Mapping[str, Tensor] | None = None) -> None:

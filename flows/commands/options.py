@@ -13,3 +13,6 @@ Overrides = Annotated[
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Show Prefect's log")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Check everything and say what it will do and need; loads no weights")
+]

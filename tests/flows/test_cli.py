@@ -12,7 +12,7 @@ import pytest
 
 from flows import cli
 
-COMMANDS = ("compare", "train", "evaluate", "report", "simulate", "replay", "plan", "sync", "pretrain", "ui")
+COMMANDS = ("compare", "train", "evaluate", "report", "data", "simulate", "replay", "plan", "sync", "pretrain", "ui")
 
 
 def run_cli(monkeypatch, *arguments: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import mlflow
 import pytest
 from mlflow import MlflowClient
 
@@ -39,6 +40,7 @@ def test_a_comparison_trains_evaluates_records_and_reports_every_strategy(small)
     client = MlflowClient(small.tracking.uri)
     parent = client.get_run(result.mlflow_run_id)
     assert parent.info.status == "FINISHED"
+    mlflow.set_tracking_uri(small.tracking.uri)
     assert parent.data.params["allocation.k"] == "4"
     assert 0 < parent.data.metrics["eval/accuracy"] < 1
     runs = children(small, result.mlflow_run_id)
@@ -63,6 +65,10 @@ def test_a_comparison_trains_evaluates_records_and_reports_every_strategy(small)
         assert metrics["time/step_s"] >= metrics["time/collect_s"] > 0
         stored = {artifact.path for artifact in client.list_artifacts(run.info.run_id)}
         assert {"config.json", "evaluation"} <= stored, strategy
+        name = "evaluation/responses-step2-table.json"
+        table = client.load_table(run.info.experiment_id, name, [run.info.run_id])
+        assert len(table) == 12 * 2 and table["reward"].mean() == pytest.approx(metrics["eval/accuracy"])
+        assert set(table["level"]) == {2, 3} and table["problem"].str.contains("once each").all()
     page = result.report.read_text(encoding="utf-8")
     assert "SARA" in page and "DS" in page
     assert {artifact.path for artifact in client.list_artifacts(result.mlflow_run_id)} >= {"report", "config.json"}

@@ -1,0 +1,7 @@
+"""What a run will do and need, told before it starts: `--dry-run`. No weights are loaded, nothing is written."""
+
+from sara.sizing.memory import MemoryItem, memory_items
+from sara.sizing.outlines import Outline, outline
+from sara.sizing.shapes import ModelShape, find_shape
+
+__all__ = ["MemoryItem", "ModelShape", "Outline", "find_shape", "memory_items", "outline"]

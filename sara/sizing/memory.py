@@ -1,0 +1,79 @@
+"""How much memory a run takes and for what, from the shape of its model and its configuration.
+
+Weights, gradients, optimizer and cache are counted exactly; activations are estimated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sara.advantages import get_estimator
+from sara.config import RunConfig
+from sara.sizing.shapes import ModelShape
+
+FLOAT32 = 4
+_BYTES = {"float32": 4, "bfloat16": 2}
+
+
+@dataclass(frozen=True)
+class MemoryItem:
+    """What takes memory, how much in bytes, how that comes about, and whether it is an estimate."""
+
+    name: str
+    size: int
+    why: str
+    is_estimate: bool = False
+
+
+def memory_items(config: RunConfig, shape: ModelShape, prompt_tokens: int) -> list[MemoryItem]:
+    """Everything large that one run holds at its peak, in one process or two.
+
+    prompt_tokens   longest prompt
+    """
+    return [*_learner_items(config, shape), *_engine_items(config, shape, prompt_tokens)]
+
+
+def _learner_items(config: RunConfig, shape: ModelShape) -> list[MemoryItem]:
+    learner, width = config.learner, _BYTES[config.model.dtype]
+    has_masters = width < FLOAT32 and learner.master_weights
+    trained_width = FLOAT32 if has_masters else width
+    count, trained = shape.parameters, shape.trained
+    items = [MemoryItem("weights", count * width, f"{count:,} in {config.model.dtype}")]
+    if has_masters:
+        items.append(MemoryItem("master weights", trained * FLOAT32, f"{trained:,} in float32"))
+    items.append(MemoryItem("gradients", trained * trained_width, f"{trained:,} in {8 * trained_width} bits"))
+    items.append(MemoryItem("optimizer", 2 * trained * trained_width, "AdamW: two moments of each trained weight"))
+    if learner.kl_coef and (learner.reference is not None or not learner.lora_rank):
+        items.append(MemoryItem("reference", count * width, "a second model, frozen"))
+    if get_estimator(learner.advantage).needs_values and learner.value == "model":
+        each = width + (FLOAT32 if has_masters else 0) + 3 * trained_width
+        items.append(MemoryItem("value model", count * each, "weights, gradients and optimizer of its own"))
+    items.append(MemoryItem("logits", 2 * learner.logits_mib * 2**20, "a piece of learner.logits_mib and its gradient"))
+    items.append(_activations(config, shape, width))
+    return items
+
+
+def _activations(config: RunConfig, shape: ModelShape, width: int) -> MemoryItem:
+    """What the backward pass keeps of a micro-batch: inputs and outputs of each layer's matrices, norms in float32."""
+    tokens = config.learner.micro_batch_tokens
+    matrices = 5 * shape.hidden + (shape.heads + 2 * shape.kv_heads) * shape.head_dim + 4 * shape.intermediate
+    layer = width * matrices + FLOAT32 * 4 * shape.hidden
+    if config.learner.gradient_checkpointing:
+        size = tokens * (shape.layers * width * shape.hidden + layer)
+        return MemoryItem("activations", size, f"{tokens:,} tokens, each layer's input and one layer whole", True)
+    return MemoryItem("activations", tokens * shape.layers * layer, f"{tokens:,} tokens, every layer", True)
+
+
+def _engine_items(config: RunConfig, shape: ModelShape, prompt_tokens: int) -> list[MemoryItem]:
+    longest = prompt_tokens + max(config.engine.max_new_tokens, config.evaluation.max_new_tokens or 0)
+    sequences = config.engine.max_sequences
+    per_token = shape.cache_bytes_per_token * (2 if _cache_is_float32(config) else 1)
+    items = []
+    if config.engine.name != "hf":
+        items.append(MemoryItem("engine's weights", shape.parameters * _BYTES[config.model.dtype], "a copy of its own"))
+    why = f"{sequences:,} sequences of at most {longest:,} tokens, {per_token:,} bytes each; an engine may hold less"
+    return [*items, MemoryItem("key-value cache", sequences * longest * per_token, why)]
+
+
+def _cache_is_float32(config: RunConfig) -> bool:
+    return config.model.dtype == "float32"
