@@ -16,7 +16,8 @@ from flows.commands.comparison_table import print_comparison, say
 from flows.commands.data import data
 from flows.commands.dry_run import show_outlines
 from flows.commands.evaluate import evaluate
-from flows.commands.options import AsJson, ConfigOption, DryRun, Overrides, Verbose
+from flows.commands.interruption import says_how_to_go_on
+from flows.commands.options import Allow, AsJson, ConfigOption, DryRun, Overrides, Resume, Verbose
 from flows.commands.plan import plan
 from flows.commands.replay import replay
 from flows.commands.report import report
@@ -50,6 +51,8 @@ def compare(
     config: ConfigOption = None,
     quick: Annotated[bool, typer.Option("--quick", help=f"A small version: {' '.join(QUICK)}")] = False,
     dry_run: DryRun = False,
+    resume: Resume = False,
+    allow: Allow = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
@@ -63,8 +66,11 @@ def compare(
         show_outlines(settings.runs(), as_json)
         return
     from flows.compare import compare as compare_flow
+    from tasks.resuming import fill_in
 
-    result = compare_flow(settings)
+    settings = fill_in(settings) if resume else settings
+    with says_how_to_go_on("compare"):
+        result = compare_flow(settings, resume, _names(allow))
     if result.report is None:  # MLflow was not reached, and a warning has said how to go on
         return
     from tasks.tracking import load_comparison
@@ -80,6 +86,8 @@ def train(
     config: ConfigOption = None,
     dry_run: DryRun = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON instead of text")] = False,
+    resume: Resume = False,
+    allow: Allow = None,
     verbose: Verbose = False,
 ) -> None:
     """Train with one strategy and seed: strategy=sara seed=0."""
@@ -92,8 +100,13 @@ def train(
         show_outlines([settings], as_json)
         return
     from flows.train import train_and_evaluate
+    from tasks.resuming import fill_in
 
-    trained = train_and_evaluate(settings)
+    settings = fill_in(settings) if resume else settings
+    with says_how_to_go_on("train"):
+        trained = train_and_evaluate(settings, resume, _names(allow))
+    if trained.resumed_at == trained.steps:
+        say(f"{trained.folder}: had finished already, after {trained.steps} steps")
     say(f"model    {trained.model_path}", f"records  {settings.tracking.uri}, run {trained.mlflow_run_id}")
 
 
@@ -149,6 +162,10 @@ app.command()(simulate)
 
 
 app.command()(sync)
+
+
+def _names(listed: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in listed.split(",") if name.strip()) if listed else ()
 
 
 def main() -> None:

@@ -8,13 +8,17 @@ from prefect import flow
 from pydantic import BaseModel
 
 from sara.config import CompareConfig
+from tasks.cancelling import cancelled_in_prefect
 from tasks.evaluate import evaluate_model, responses_path
 from tasks.mlflow_runs import comparison_run
 from tasks.prepare import prepare_data
 from tasks.report import make_report
+from tasks.resuming import keep_config, require_same_settings
+from tasks.retries import is_retry
 from tasks.run_folder import claim_folder
+from tasks.stopping import StopSwitch
 from tasks.sync import is_delivered
-from tasks.tracking import mlflow_run_id
+from tasks.tracking import is_recorded, mlflow_run_id
 from tasks.train import train
 
 
@@ -27,27 +31,41 @@ class ComparisonResult(BaseModel):
 
 
 @flow(name="compare", flow_run_name="compare {config.name}")
-def compare(config: CompareConfig) -> ComparisonResult:
+def compare(config: CompareConfig, resume: bool = False, allow: tuple[str, ...] = ()) -> ComparisonResult:
     """Train the model with every strategy and seed, evaluate each, and report them side by side.
 
     Prepares the data, evaluates the base model, then for each seed and strategy trains and evaluates,
     and writes the report. One MLflow run for the comparison, a child for each training run.
+
+    resume   go on with the newest comparison of this name, if there is one: what has finished is not run again, what
+             was interrupted goes on; a retry always does
+    allow    settings that are meant to differ from those that it was started with, such as strategies or seeds
     """
-    with claim_folder(config.output_dir / config.name) as folder:
+    with cancelled_in_prefect() as cancellation, StopSwitch() as switch, switch.interruptible():
+        return _compare(config, resume or is_retry(), allow)
+    return cancellation.state
+
+
+def _compare(config: CompareConfig, goes_on: bool, allow: tuple[str, ...]) -> ComparisonResult:
+    with claim_folder(config.output_dir / config.name, goes_on) as folder:
+        require_same_settings(config, folder, allow)
         data = prepare_data(config, folder / "data")
+        keep_config(config, folder)
         with comparison_run(config, data, folder):
-            evaluate_model(config, data, folder, step=0, folder=folder)
+            if not is_recorded(folder, "eval/accuracy", step=0):
+                evaluate_model(config, data, folder, step=0, folder=folder)
             for run in config.runs():
                 run = run.in_folder(folder)
-                trained = train(run, data, folder)
-                evaluate_model(
-                    run.with_model(trained.model_path),
-                    data,
-                    trained.folder,
-                    trained.steps,
-                    trained.folder,
-                    base_responses=responses_path(folder, step=0),
-                )
+                trained = train(run, data, folder, resume=goes_on, allow=allow)
+                if not is_recorded(trained.folder, "eval/gain", trained.steps):
+                    evaluate_model(
+                        run.with_model(trained.model_path),
+                        data,
+                        trained.folder,
+                        trained.steps,
+                        trained.folder,
+                        base_responses=responses_path(folder, step=0),
+                    )
         has_records = is_delivered(folder, config.tracking.wait_s)
         run_id = mlflow_run_id(folder)
         tracking = config.tracking

@@ -350,6 +350,16 @@ class TrainingConfig(Section):
     threads: NonNegativeInt = Field(0, description="CPU threads; 0: as many as there are cores")
 
 
+class CheckpointConfig(Section):
+    """When a run is saved, so that it can go on after an interruption, and how much of that is kept."""
+
+    every: NonNegativeInt = Field(
+        10, description="Steps between checkpoints; 0: only after the last, and when told to stop"
+    )
+    keep_last: PositiveInt = Field(2, description="Newest checkpoints that are kept; two outlast damage to one")
+    keep_best: NonNegativeInt = Field(1, description="Further checkpoints that are kept for their held-out accuracy")
+
+
 class EvaluationConfig(Section):
     """How held-out accuracy is measured."""
 
@@ -406,6 +416,7 @@ class RunConfig(Section):
     engine: EngineConfig = EngineConfig()
     learner: LearnerConfig = LearnerConfig()
     training: TrainingConfig = TrainingConfig()
+    checkpoint: CheckpointConfig = CheckpointConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     tracking: TrackingConfig = TrackingConfig()
 

@@ -104,6 +104,14 @@ def save_policy(policy: Policy, folder: Path, weights: Mapping[str, Tensor] | No
     policy.tokenizer.save_pretrained(folder)
 
 
+def save_reader(policy: Policy, folder: Path) -> None:
+    """Write all that `load_policy` reads but for the weights: configuration and tokenizer."""
+    policy.model.config.save_pretrained(folder)
+    if policy.model.generation_config is not None:
+        policy.model.generation_config.save_pretrained(folder)
+    policy.tokenizer.save_pretrained(folder)
+
+
 def _source(config: ModelConfig) -> str:
     return str(WEIGHTS_DIR) if config.path == BUILTIN else config.path
 

@@ -11,7 +11,7 @@ from tasks.artifacts import ProgressArtifact, artifact_key
 class TrainingProgress:
     """A bar for one training run; a context manager. Written to stderr, and only if that is a terminal."""
 
-    def __init__(self, label: str, steps: int):
+    def __init__(self, label: str, steps: int, done: int = 0):
         console = Console(stderr=True)
         self._progress = Progress(
             TextColumn("{task.description:<16}"),
@@ -22,7 +22,7 @@ class TrainingProgress:
             console=console,
             disable=not console.is_terminal,
         )
-        self._bar = self._progress.add_task(label, total=steps, spent="")
+        self._bar = self._progress.add_task(label, total=steps, completed=done, spent="")
         self._artifact = ProgressArtifact(artifact_key("training", label), f"Training steps of {label}")
 
     def __enter__(self) -> TrainingProgress:

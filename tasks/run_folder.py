@@ -17,12 +17,19 @@ class FolderInUse(ValueError):
 
 
 @contextmanager
-def claim_folder(folder: Path) -> Iterator[Path]:
+def claim_folder(folder: Path, goes_on: bool = False) -> Iterator[Path]:
     """Hold an empty folder for one run: `folder`, or `folder-2`, `folder-3`, ... where earlier results lie.
 
-    Earlier results are never touched. Raises FolderInUse if another run, in this process or any other,
+    goes_on   hold the newest of them that has results instead, to go on with its run; if none has, an empty one
+
+    Earlier results are never touched otherwise. Raises FolderInUse if another run, in this process or any other,
     is writing to one of these folders, and ValueError if the folder cannot be made.
     """
+    if goes_on:
+        newest = newest_folder(folder)
+        with _locked(newest):
+            yield from _held(newest)
+            return
     number = 1
     while True:
         candidate = folder if number == 1 else folder.with_name(f"{folder.name}-{number}")
@@ -31,6 +38,14 @@ def claim_folder(folder: Path) -> Iterator[Path]:
                 yield from _held(candidate)
                 return
         number += 1
+
+
+def newest_folder(folder: Path) -> Path:
+    """The last of `folder`, `folder-2`, `folder-3`, ... that has results; `folder` itself if none has."""
+    newest, number = folder, 2
+    while (following := folder.with_name(f"{folder.name}-{number}")).is_dir() and _has_results(following):
+        newest, number = following, number + 1
+    return newest
 
 
 def is_in_use(folder: Path) -> bool:

@@ -9,7 +9,9 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 GRACE_S = 15.0
 """Longest that a signal waits for a weight update or a checkpoint to be finished."""
@@ -26,16 +28,24 @@ class Stopped(BaseException):
         super().__init__(f"stopped by {by}")
         self.by, self.is_torn = by, is_torn
 
+    def after(self, step: int, folder: Path) -> Stopped:
+        """The same, saying from where the run can go on."""
+        told = Stopped(self.by, self.is_torn)
+        saved = f"step {step} is saved in {folder}" if step else f"no step is saved yet in {folder}"
+        told.args = (f"{self}; {saved}",)
+        return told
+
 
 class StopSwitch:
     """Catches both signals for as long as it is entered; in any thread but the main one, it does nothing.
 
-    A signal raises Stopped at once inside `interruptible`, and elsewhere at the next `check`; if there is none within
-    GRACE_S seconds, or a second signal comes, it raises Stopped with `is_torn`, wherever that is.
+    A signal raises Stopped at once inside `interruptible`, and elsewhere at the next `check` or the end; if there is
+    none within GRACE_S seconds, or a second signal comes, it raises Stopped with `is_torn`, wherever that is.
     """
 
     def __init__(self) -> None:
         self._received: str | None = None
+        self._is_told = False
         self._may_stop: Callable[[], bool] | None = None
         self._before: dict[signal.Signals, object] = {}
 
@@ -45,11 +55,13 @@ class StopSwitch:
             self._before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
         if self._before:
             signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        if kind is None and self._received is not None and not self._is_told:
+            raise Stopped(self._received)
 
     @contextmanager
     def interruptible(self, may_stop: Callable[[], bool] = lambda: True) -> Iterator[None]:
@@ -63,23 +75,21 @@ class StopSwitch:
 
     def check(self) -> None:
         """Raise Stopped if a signal has come."""
-        if self._received is not None:
-            self._disarm()
-            raise Stopped(self._received)
+        if self._received is not None and not self._is_told:
+            self._tell()
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         is_repeated, self._received = self._received is not None, signal.Signals(number).name
         if self._may_stop is not None and self._may_stop():
-            self._disarm()
-            raise Stopped(self._received)
+            self._tell()
         if is_repeated:
             self._is_overdue(number, frame)
         signal.setitimer(signal.ITIMER_REAL, GRACE_S)
 
     def _is_overdue(self, number: int, frame: FrameType | None) -> None:
-        self._disarm()
-        raise Stopped(self._received, is_torn=True)
+        self._tell(is_torn=True)
 
-    def _disarm(self) -> None:
-        self._may_stop = None
+    def _tell(self, is_torn: bool = False) -> NoReturn:
+        self._may_stop, self._is_told = None, True
         signal.setitimer(signal.ITIMER_REAL, 0)
+        raise Stopped(self._received, is_torn)

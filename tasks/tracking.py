@@ -34,6 +34,7 @@ __all__ = [
     "connect",
     "flatten",
     "hold_run",
+    "is_recorded",
     "load_comparison",
     "mlflow_run_id",
     "open_run",
@@ -138,6 +139,11 @@ def mlflow_run_id(folder: Path) -> str | None:
     return Outbox(folder).cursor.run_id
 
 
+def is_recorded(folder: Path, name: str, step: int) -> bool:
+    """Whether the run in the folder has recorded the metric for this step, in MLflow by now or not."""
+    return any(at == step and name in values for at, _, values in read_records(folder / "metrics.jsonl"))
+
+
 @contextmanager
 def reopen_run(folder: Path, wait_s: float) -> Iterator["Run"]:
     """The run in the folder, to add to: whether it goes on, has finished or failed is not ours to change."""
@@ -156,7 +162,7 @@ class Run:
     """
 
     def __init__(self, files: Outbox, wait_s: float) -> None:
-        self.folder = files.folder
+        self.folder, self.key = files.folder, files.header.key
         self._wait_s = wait_s
         self._earlier, self._last_ms = _recorded(files.metrics_path)
         self._metrics, self._queue = MetricsFile(files.metrics_path), files.open_queue()
@@ -179,9 +185,9 @@ class Run:
             self._last_ms = max(self._last_ms + 1, time.time_ns() // 1_000_000)
             self._metrics.append(int(step), self._last_ms, values)
 
-    def has(self, name: str, step: int) -> bool:
-        """Whether an earlier attempt recorded the metric for this step."""
-        return name in self._earlier.get(step, {})
+    def earlier(self, name: str, step: int) -> float | None:
+        """What an earlier attempt recorded for this step; None if it did not get there."""
+        return self._earlier.get(step, {}).get(name)
 
     def log_artifact(self, path: Path, artifact_path: str | None = None) -> None:
         """Adds a file or folder, which has to stay where it is until MLflow has it."""

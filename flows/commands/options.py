@@ -12,6 +12,12 @@ Overrides = Annotated[
     list[str] | None, typer.Argument(help="Settings that win over the file, such as allocation.tau_low=0.4")
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Show Prefect's log")]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on with the newest run of this name; what is not set stays as it was")
+]
+Allow = Annotated[
+    str | None, typer.Option(help="With --resume: settings that are meant to change, such as training.steps")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table")]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Check everything and say what it will do and need; loads no weights")
