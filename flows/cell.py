@@ -35,7 +35,7 @@ def run_cell(config: RunConfig, order: CellOrder) -> CellResult:
         data = prepare_data(config, folder / "data")
         _require_same_data(order, data)
         run = config.in_folder(folder).model_copy(update={"name": "training"})
-        trained = train(run, data, order.sweep_folder, tags=cell_tags(order))
+        trained = train(run, data, order.sweep_folder, tags=cell_tags(order), resume=True)
         base_folder = order.sweep_folder / "bases" / base_key(config, data.heldout.content_hash)
         base = _score_base(run, data, trained, base_folder)
         scores = evaluate_model(

@@ -27,6 +27,7 @@ from flows.commands.sweep import sweep
 from flows.commands.sync import sync
 from flows.environment import set_up_environment
 from tasks.alone import app as alone
+from tasks.stopping import Stopped
 
 app = typer.Typer(
     help="Spend rollouts well in RL post-training of language models.",
@@ -66,11 +67,12 @@ def compare(
         show_outlines(settings.runs(), as_json)
         return
     from flows.compare import compare as compare_flow
-    from tasks.resuming import fill_in
+    from tasks.resuming import settings_to_resume
 
-    settings = fill_in(settings) if resume else settings
+    allowed = _names(allow)
+    settings = settings_to_resume(settings, allowed) if resume else settings
     with says_how_to_go_on("compare"):
-        result = compare_flow(settings, resume, _names(allow))
+        result = compare_flow(settings, resume, allowed)
     if result.report is None:  # MLflow was not reached, and a warning has said how to go on
         return
     from tasks.tracking import load_comparison
@@ -100,11 +102,12 @@ def train(
         show_outlines([settings], as_json)
         return
     from flows.train import train_and_evaluate
-    from tasks.resuming import fill_in
+    from tasks.resuming import settings_to_resume
 
-    settings = fill_in(settings) if resume else settings
+    allowed = _names(allow)
+    settings = settings_to_resume(settings, allowed) if resume else settings
     with says_how_to_go_on("train"):
-        trained = train_and_evaluate(settings, resume, _names(allow))
+        trained = train_and_evaluate(settings, resume, allowed)
     if trained.resumed_at == trained.steps:
         say(f"{trained.folder}: had finished already, after {trained.steps} steps")
     say(f"model    {trained.model_path}", f"records  {settings.tracking.uri}, run {trained.mlflow_run_id}")
@@ -176,6 +179,9 @@ def main() -> None:
         line = error.format_message() if isinstance(error, typer.TyperException) else error
         print(f"sara: {line}", file=sys.stderr)
         sys.exit(2)
+    except Stopped as stop:
+        print(f"sara: {stop}", file=sys.stderr)
+        sys.exit(_INTERRUPTED)
     if status == _INTERRUPTED:
         print("sara: stopped", file=sys.stderr)
     sys.exit(status or 0)

@@ -45,16 +45,20 @@ def kept_config(kind: type[Config], folder: Path) -> Config | None:
         raise ValueError(f"{folder / CONFIG}: {where}: {reason['msg']}; it is not of this version") from None
 
 
-def fill_in(config: Config) -> Config:
+def settings_to_resume(config: Config, allow: Sequence[str] = ()) -> Config:
     """The settings of the newest run of this name, save those that `config` sets.
 
-    So a command that goes on with a run need not repeat what it was started with.
+    So a command that goes on with a run need not repeat what it was started with. Raises ValueError as
+    `require_same_settings` does, and if no such run has left anything.
     """
-    kept = kept_config(type(config), newest_folder(config.output_dir / config.name))
+    folder = newest_folder(config.output_dir / config.name)
+    kept = kept_config(type(config), folder)
     if kept is None:
-        return config
+        raise ValueError(f"{folder}: no run to go on with; start one without --resume, or name another: name=...")
     said = config.model_dump(exclude_unset=True)
-    return type(config).model_validate(_merged(kept.model_dump(), said))
+    filled = type(config).model_validate(_merged(kept.model_dump(), said))
+    require_same_settings(filled, folder, allow)
+    return filled
 
 
 def require_same_settings(config: Config, folder: Path, allow: Sequence[str]) -> dict[str, tuple[Any, Any]]:

@@ -12,6 +12,7 @@ class JsonLines:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
         self._file = path.open("a+b", buffering=0)
         size = self._file.seek(0, os.SEEK_END)
         if size:
@@ -35,9 +36,9 @@ class JsonLines:
         try:
             while written < len(line):
                 written += self._file.write(line[written:])
-        except OSError:
+        except OSError as error:
             os.ftruncate(self._file.fileno(), end)
-            raise
+            raise OSError(error.errno, error.strerror, str(self._path)) from None
 
 
 class Line(NamedTuple):
