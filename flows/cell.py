@@ -13,9 +13,11 @@ from flows.naming import config_tags, tag_run
 from sara.code_version import code_version
 from sara.config import RunConfig
 from sara.sweeps import base_key
+from tasks.cancelling import cancelled_in_prefect
 from tasks.cells import CellOrder, CellResult, cell_tags, hold, read_result, read_scores, write_result, write_scores
 from tasks.evaluate import evaluate_model, responses_path
 from tasks.prepare import PreparedData, data_hashes, prepare_data
+from tasks.stopping import StopSwitch
 from tasks.tracking import reopen_run
 from tasks.train import TrainedRun, train
 
@@ -28,6 +30,12 @@ def run_cell(config: RunConfig, order: CellOrder) -> CellResult:
     not those that the sweep was planned with.
     """
     tag_run(*config_tags(config), f"sweep:{order.sweep}", f"cell:{order.key}")
+    with cancelled_in_prefect() as cancellation, StopSwitch() as switch, switch.interruptible():
+        return _run_cell(config, order)
+    return cancellation.state
+
+
+def _run_cell(config: RunConfig, order: CellOrder) -> CellResult:
     with hold(order.folder, "this cell") as folder:
         done = read_result(folder, order.key)
         if done is not None:
