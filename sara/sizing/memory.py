@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+
 from sara.advantages import get_estimator
 from sara.config import RunConfig
+from sara.engines import choose_engine
 from sara.sizing.shapes import ModelShape
 
 FLOAT32 = 4
-_BYTES = {"float32": 4, "bfloat16": 2}
+_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
 @dataclass(frozen=True)
@@ -65,15 +68,24 @@ def _activations(config: RunConfig, shape: ModelShape, width: int) -> MemoryItem
 
 
 def _engine_items(config: RunConfig, shape: ModelShape, prompt_tokens: int) -> list[MemoryItem]:
-    longest = prompt_tokens + max(config.engine.max_new_tokens, config.evaluation.max_new_tokens or 0)
-    sequences = config.engine.max_sequences
-    per_token = shape.cache_bytes_per_token * (2 if _cache_is_float32(config) else 1)
-    items = []
-    if config.engine.name != "hf":
-        items.append(MemoryItem("engine's weights", shape.parameters * _BYTES[config.model.dtype], "a copy of its own"))
-    why = f"{sequences:,} sequences of at most {longest:,} tokens, {per_token:,} bytes each; an engine may hold less"
-    return [*items, MemoryItem("key-value cache", sequences * longest * per_token, why)]
+    """The cache of keys and values, and the weights that an engine apart from the learner holds once more."""
+    engine, items = config.engine, []
+    longest = prompt_tokens + max(engine.max_new_tokens, config.evaluation.max_new_tokens or 0)
+    width = _BYTES[config.model.dtype if engine.dtype == "auto" else engine.dtype]
+    each = longest * width * shape.cached_per_token
+    is_apart = engine_of(config) == "vllm"
+    if is_apart:
+        items.append(MemoryItem("engine's weights", shape.parameters * width, "a copy of its own"))
+    if is_apart and engine.cache_gib is not None:
+        size = int(engine.cache_gib * 2**30)
+        why = f"engine.cache_gib: room for {size // each:,} sequences of {longest:,} tokens, more of shorter ones"
+    else:
+        size = engine.max_sequences * each
+        why = f"at most, {engine.max_sequences:,} sequences of {longest:,} tokens"
+    return [*items, MemoryItem("key-value cache", size, why)]
 
 
-def _cache_is_float32(config: RunConfig) -> bool:
-    return config.model.dtype == "float32"
+def engine_of(config: RunConfig) -> str:
+    """The engine that a run would have on this machine."""
+    has_gpu = config.model.device != "cpu" and torch.cuda.is_available()
+    return choose_engine(config.engine.name, "cuda" if has_gpu else "cpu")

@@ -9,6 +9,7 @@ from sara.config import AUTO, RunConfig
 from sara.datasets import DATASETS, Side, load_side
 from sara.datasets.base import Split
 from sara.datasets.selecting import apart_from
+from sara.engines import require_engine
 from sara.evaluation import evaluation_sampling
 from sara.hub import is_hub_reachable
 from sara.models import is_local, load_reader
@@ -77,6 +78,7 @@ def outline(config: RunConfig) -> Outline:
     shape = find_shape(config)
     _require_context(config, shape)
     sides, notes = _read_sides(config)
+    notes += _engine_notes(config)
     problems = {name: None if side is None else len(side.problems) for name, side in sides.items()}
     notes += [f"data.{name}: {side.summary()}" for name, side in sides.items() if side is not None and side.left_out]
     prompt = config.prompt.max_tokens or DEFAULT_PROMPT_TOKENS
@@ -96,16 +98,27 @@ def outline(config: RunConfig) -> Outline:
     )
 
 
+def _engine_notes(config: RunConfig) -> list[str]:
+    """The machine that trains need not be this one, so an engine that is missing here is said and not refused."""
+    try:
+        require_engine(config.engine)
+    except ValueError as error:
+        return [f"on this machine: {error}"]
+    return []
+
+
 def _require_context(config: RunConfig, shape: ModelShape) -> None:
-    prompt = config.prompt.max_tokens or 1
+    prompt, limit = config.prompt.max_tokens or 1, shape.context
+    where = f"the context of {shape.name}"
+    if config.engine.max_model_len is not None and config.engine.max_model_len < limit:
+        limit, where = config.engine.max_model_len, "engine.max_model_len"
     for setting, longest in (
         ("engine.max_new_tokens", config.engine.max_new_tokens),
         ("evaluation.max_new_tokens", evaluation_sampling(config).max_new_tokens),
     ):
-        if prompt + longest > shape.context:
+        if prompt + longest > limit:
             raise ValueError(
-                f"{setting} = {longest} with prompts of up to {prompt} tokens; expected at most {shape.context} "
-                f"together, the context of {shape.name}"
+                f"{setting} = {longest} with prompts of up to {prompt} tokens; expected at most {limit} together, {where}"
             )
     room, longest = config.learner.micro_batch_tokens, prompt + config.engine.max_new_tokens
     if room < longest:
@@ -125,7 +138,8 @@ def _read_sides(config: RunConfig) -> tuple[dict[str, Side | None], list[str]]:
     is_online = (any(needs_hub.values()) or not has_reader) and is_hub_reachable()
     notes = [] if is_online or has_reader else [f"{config.model.path}: prompts not checked, the hub is out of reach"]
     if is_online or (has_reader and not any(needs_hub.values())):
-        return dict(prepare_problems(config, load_reader(config.model)).sides), notes
+        reader = load_reader(config.model).within(config.engine.max_model_len)
+        return dict(prepare_problems(config, reader).sides), notes
     sides = {split: _read(config, split, is_online or not needs_hub[split], notes) for split in ("train", "heldout")}
     if sides["train"] is not None and sides["heldout"] is not None:
         sides["train"] = apart_from(sides["train"], sides["heldout"].problems)

@@ -82,9 +82,9 @@ class ModelShape:
     source: str
 
     @property
-    def cache_bytes_per_token(self) -> int:
-        """Keys and values of one token in all layers, in 16-bit numbers."""
-        return 2 * 2 * self.layers * self.kv_heads * self.head_dim
+    def cached_per_token(self) -> int:
+        """Numbers that the cache keeps of one token: keys and values in all layers."""
+        return 2 * self.layers * self.kv_heads * self.head_dim
 
 
 def find_shape(config: RunConfig) -> ModelShape:

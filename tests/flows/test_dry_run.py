@@ -115,9 +115,16 @@ def test_the_same_figures_are_given_for_machines(monkeypatch, capsys, tmp_path):
     memory = found["memory_bytes"]
     assert memory["weights"] == 2 * count and memory["optimizer"] == 8 * count
     assert memory["master weights"] == memory["gradients"] == 4 * count
+    assert memory["engine's weights"] == 2 * count and memory["key-value cache"] == 12 * 2**30
+    assert found["memory_total_bytes"] == sum(memory.values())
+
+
+def test_a_cache_without_a_size_has_room_for_every_sequence(monkeypatch, capsys):
+    arguments = ["train", "--config", str(COUNTDOWN), "--dry-run", "--json", *MADE, "engine.name=hf"]
+    memory = json.loads(run_cli(monkeypatch, capsys, *arguments)[1])["memory_bytes"]
     # 2 (keys, values) * 2 bytes * 36 layers * 2 heads * 128 numbers for each token; 512 sequences of 256 + 1024
     assert memory["key-value cache"] == 2 * 2 * 36 * 2 * 128 * 512 * 1280
-    assert found["memory_total_bytes"] == sum(memory.values())
+    assert "engine's weights" not in memory  # it samples from the learner's own
 
 
 def test_several_runs_are_a_list_for_machines(monkeypatch, capsys):
@@ -134,6 +141,7 @@ def test_several_runs_are_a_list_for_machines(monkeypatch, capsys):
     [
         (["data.train_path=absent.jsonl"], "absent.jsonl: no such data file"),
         (["model.path=absent/model"], "model.path = 'absent/model'"),
+        (["engine.max_model_len=1200"], "engine.max_new_tokens = 1024 with prompts of up to 256 tokens; expected at most"),
         (["engine.max_new_tokens=40000"], "engine.max_new_tokens = 40000 with prompts of up to 256 tokens"),
         (["evaluation.max_new_tokens=40000"], "evaluation.max_new_tokens = 40000 with prompts"),
         (["learner.micro_batch_tokens=1200"], "learner.micro_batch_tokens = 1200; expected at least 1280"),
