@@ -96,6 +96,6 @@ def show(
             print(f"    {settings.model.path} cannot take it: {row['fault']}")
         print()
     print(
-        f"{len(found.problems):,} problems; {found.summary()}; content hash {content_hash(found.problems)[:16]}",
+        f"{len(found.problems):,} problem{'' if len(found.problems) == 1 else 's'}; {found.summary()}; content hash {content_hash(found.problems)[:16]}",
         file=sys.stderr,
     )

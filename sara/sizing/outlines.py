@@ -118,7 +118,8 @@ def _require_context(config: RunConfig, shape: ModelShape) -> None:
     ):
         if prompt + longest > limit:
             raise ValueError(
-                f"{setting} = {longest} with prompts of up to {prompt} tokens; expected at most {limit} together, {where}"
+                f"{setting} = {longest} with prompts of up to {prompt} tokens; "
+                f"expected at most {limit} together, {where}"
             )
     room, longest = config.learner.micro_batch_tokens, prompt + config.engine.max_new_tokens
     if room < longest:

@@ -57,7 +57,7 @@ def test_a_problem_that_the_model_cannot_take_is_shown_with_the_reason(monkeypat
     code, out, err = run_cli(monkeypatch, capsys, "data", "show", "--set", "math500", "--path", str(path))
     assert code == 0
     assert "within \\boxed{}" in out and "builtin cannot take it: " in out
-    assert "1 problems; left out: 1 without an answer" in err
+    assert "1 problem; left out: 1 without an answer" in err
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,10 @@ def test_several_runs_are_a_list_for_machines(monkeypatch, capsys):
     [
         (["data.train_path=absent.jsonl"], "absent.jsonl: no such data file"),
         (["model.path=absent/model"], "model.path = 'absent/model'"),
-        (["engine.max_model_len=1200"], "engine.max_new_tokens = 1024 with prompts of up to 256 tokens; expected at most"),
+        (
+            ["engine.max_model_len=1200"],
+            "engine.max_new_tokens = 1024 with prompts of up to 256 tokens; expected at most",
+        ),
         (["engine.max_new_tokens=40000"], "engine.max_new_tokens = 40000 with prompts of up to 256 tokens"),
         (["evaluation.max_new_tokens=40000"], "evaluation.max_new_tokens = 40000 with prompts"),
         (["learner.micro_batch_tokens=1200"], "learner.micro_batch_tokens = 1200; expected at least 1280"),
