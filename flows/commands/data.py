@@ -95,7 +95,8 @@ def show(
         if row["fault"]:
             print(f"    {settings.model.path} cannot take it: {row['fault']}")
         print()
+    size, hashed = len(found.problems), content_hash(found.problems)[:16]
     print(
-        f"{len(found.problems):,} problem{'' if len(found.problems) == 1 else 's'}; {found.summary()}; content hash {content_hash(found.problems)[:16]}",
+        f"{size:,} problem{'' if size == 1 else 's'}; {found.summary()}; content hash {hashed}",
         file=sys.stderr,
     )
