@@ -119,6 +119,10 @@ class DataConfig(Section):
         None, description=f"Training problems: how many to make ({GENERATED_SIZE} if not set), or to use at most"
     )
     heldout_size: PositiveInt | None = Field(None, description="Held-out problems, likewise")
+    apart_from: dict[DatasetName, str] = Field(
+        {},
+        description="Sets besides the held-out one that no training problem may stand in: name -> file, or 'hub'",
+    )
     seed: Seed = Field(0, description="Seed of the problems that are made or chosen, apart from the seeds of training")
     sizes: dict[Annotated[int, Field(ge=2, le=8)], PositiveFloat] = Field(
         {2: 0.1, 3: 0.2, 5: 0.7},

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sara.config import RunConfig
-from sara.datasets import Side, load_side
-from sara.datasets.selecting import LONG, apart_from
+from sara.datasets import Side, load_apart, load_side
+from sara.datasets.selecting import LONG
 from sara.evaluation import evaluation_sampling
 from sara.learner.setup import require_room, require_same_vocabulary
 from sara.models import Reader
@@ -39,7 +39,7 @@ def prepare_problems(config: RunConfig, reader: Reader, is_training: bool = True
     encode_prompts(reader, heldout.problems, evaluation_sampling(config).max_new_tokens, config.prompt)
     if not is_training:
         return Problems(None, heldout)
-    train, prompts = _short_enough(apart_from(load_side(config.data, "train"), heldout.problems), config, reader)
+    train, prompts = _short_enough(load_apart(config.data, heldout.problems), config, reader)
     require_same_vocabulary(config, reader)
     count, wanted = len(train.problems), config.allocation.groups_per_step
     if count < wanted:

@@ -26,6 +26,7 @@ __all__ = [
     "Side",
     "content_hash",
     "get_dataset",
+    "load_apart",
     "load_prepared",
     "load_problems",
     "load_side",
@@ -43,6 +44,9 @@ DATASETS: dict[str, Dataset] = {
 }
 """Name in `data.train` and `data.heldout` -> data set."""
 
+HUB = "hub"
+"""Stands for a file in `data.apart_from`: read the set from the hub, or make it."""
+
 
 def get_dataset(name: str) -> Dataset:
     """The data set of that name; raises ValueError with the nearest name for an unknown one."""
@@ -56,7 +60,21 @@ def get_dataset(name: str) -> Dataset:
 def load_problems(config: DataConfig) -> tuple[list[Problem], list[Problem]]:
     """(training problems, held-out problems), none on both sides; raises ValueError as `load_side` does."""
     heldout = load_side(config, "heldout")
-    return apart_from(load_side(config, "train"), heldout.problems).problems, heldout.problems
+    return load_apart(config, heldout.problems).problems, heldout.problems
+
+
+def load_apart(config: DataConfig, heldout: Sequence[Problem]) -> Side:
+    """The training side without what is asked in the held-out one or in a set of `data.apart_from`.
+
+    Raises ValueError as `load_side` does.
+    """
+    side = apart_from(load_side(config, "train"), heldout)
+    for name, file in config.apart_from.items():
+        path = None if file == HUB else Path(file)
+        usual = {"heldout_columns": {}, "heldout_revision": None, "heldout_size": None}
+        other = config.model_copy(update={"heldout": name, "heldout_path": path, **usual})
+        side = apart_from(side, load_side(other, "heldout").problems)
+    return side
 
 
 def load_split(config: DataConfig, split: Split) -> list[Problem]:

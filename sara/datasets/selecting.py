@@ -19,7 +19,7 @@ LONG = "long"
 REASONS = {
     DUPLICATE: "asked before in the same set",
     FAULTY: "without an answer that can be scored against",
-    SHARED: "also in the held-out set",
+    SHARED: "also in an evaluation set",
     LONG: "longer than prompt.max_tokens",
 }
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sara.config import AUTO, RunConfig
-from sara.datasets import DATASETS, Side, load_side
+from sara.datasets import DATASETS, HUB, Side, load_apart, load_side
 from sara.datasets.base import Split
-from sara.datasets.selecting import apart_from
 from sara.engines import require_engine
 from sara.evaluation import evaluation_sampling
 from sara.hub import is_hub_reachable
@@ -131,19 +130,22 @@ def _require_context(config: RunConfig, shape: ModelShape) -> None:
 
 def _read_sides(config: RunConfig) -> tuple[dict[str, Side | None], list[str]]:
     """The problems of both sides as a run would use them; None where they are on a hub that cannot be reached."""
-    needs_hub = {
+    needs_hub: dict[str, bool] = {
         split: getattr(config.data, f"{split}_path") is None and DATASETS[getattr(config.data, split)].generate is None
         for split in ("train", "heldout")
     }
     has_reader = is_local(config.model)
+    needs_hub["apart_from"] = any(
+        file == HUB and DATASETS[name].generate is None for name, file in config.data.apart_from.items()
+    )
     is_online = (any(needs_hub.values()) or not has_reader) and is_hub_reachable()
     notes = [] if is_online or has_reader else [f"{config.model.path}: prompts not checked, the hub is out of reach"]
     if is_online or (has_reader and not any(needs_hub.values())):
         reader = load_reader(config.model).within(config.engine.max_model_len)
         return dict(prepare_problems(config, reader).sides), notes
     sides = {split: _read(config, split, is_online or not needs_hub[split], notes) for split in ("train", "heldout")}
-    if sides["train"] is not None and sides["heldout"] is not None:
-        sides["train"] = apart_from(sides["train"], sides["heldout"].problems)
+    if sides["train"] is not None and sides["heldout"] is not None and HUB not in config.data.apart_from.values():
+        sides["train"] = load_apart(config.data, sides["heldout"].problems)
     return sides, notes
 
 

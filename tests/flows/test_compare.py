@@ -128,7 +128,7 @@ def test_uniform_and_ds_see_the_same_rollouts_of_a_prompt_in_the_first_step(smal
         ({"data": {"train_path": "faulty.jsonl"}}, "faulty.jsonl:1: numbers must be"),
         (
             {"data": {"train_path": "four.jsonl", "heldout_path": "three.jsonl"}},
-            "expected at most 1, the number of training problems (left out: 3 also in the held-out set",
+            "expected at most 1, the number of training problems (left out: 3 also in an evaluation set",
         ),
         ({"data": {"heldout": "aime24", "heldout_path": "columns.jsonl"}}, "the columns there are: task, gold"),
         ({"engine": {"max_new_tokens": 500}}, "expected at most 512 together, the model's context"),

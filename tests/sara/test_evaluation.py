@@ -289,3 +289,12 @@ def test_lengths_of_right_and_wrong_responses_and_what_was_cut_off():
     )
     assert metrics["eval/truncated"] == 1.0
     assert "eval/tokens_mean_wrong" not in graded([problem], [boxes("2", "2")]).metrics()
+
+
+def test_answers_of_a_megabyte_are_graded_like_any_other():
+    problem = boxed_problem("p", "1 + 1", "2")
+    long = "x" * 1_000_000
+    texts = [rf"{long} \boxed{{2}}", rf"\boxed{{{long}}}", r"\boxed{" * 100_000, long]
+    result = graded([problem], [texts])
+    assert result.successes.tolist() == [1] and result.scored.tolist() == [4]
+    assert result.votes.tolist() == [1.0]

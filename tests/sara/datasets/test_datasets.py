@@ -9,7 +9,7 @@ import pytest
 
 from sara.config import CompareConfig, DataConfig
 from sara.config_file import load_config
-from sara.datasets import content_hash, load_prepared, load_problems, load_side, write_problems
+from sara.datasets import content_hash, load_apart, load_prepared, load_problems, load_side, write_problems
 from sara.datasets.countdown import countdown_problem
 from sara.verifiers import Verdict
 
@@ -64,6 +64,21 @@ def test_training_problems_that_are_held_out_too_are_left_out(tmp_path):
     heldout.write_text('{"numbers": [5, 3], "target": 8, "id": "another"}\n')
     config = SMALL.model_copy(update={"train_path": train, "heldout_path": heldout})
     assert [[p.id for p in side] for side in load_problems(config)] == [["countdown/3-5=15"], ["another"]]
+
+
+def test_training_problems_of_further_evaluation_sets_are_left_out_too(tmp_path):
+    files = {}
+    for name, targets in (("train", (8, 15, 2)), ("heldout", (8,)), ("other", (15,))):
+        files[name] = tmp_path / f"{name}.jsonl"
+        files[name].write_text("".join(f'{{"numbers": [3, 5], "target": {target}}}\n' for target in targets))
+    paths = {"train_path": files["train"], "heldout_path": files["heldout"]}
+    config = DataConfig(**paths, apart_from={"countdown34": str(files["other"])})
+    train, heldout = load_problems(config)
+    assert [problem.reference["target"] for problem in train] == [2]
+    assert [problem.reference["target"] for problem in heldout] == [8]
+    assert load_apart(config, heldout).counts()["shared"] == 2
+    with pytest.raises(ValueError, match="did you mean 'aime24'"):
+        DataConfig(apart_from={"aime": "hub"})
 
 
 def test_the_demos_problems_never_change():

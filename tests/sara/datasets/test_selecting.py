@@ -37,7 +37,7 @@ def test_training_problems_that_are_held_out_too_are_left_out_whatever_their_ids
     side = apart_from(train, [problem("h1", "find  x")])
     assert ids(side) == ["t2"]
     assert side.counts()["shared"] == 1
-    assert "1 also in the held-out set (t1: as h1)" in side.summary()
+    assert "1 also in an evaluation set (t1: as h1)" in side.summary()
 
 
 def test_the_reasons_add_up_to_everything_that_was_read():
