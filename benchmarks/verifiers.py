@@ -22,6 +22,7 @@ from sara.verifiers import Verdict, verify_math
 from sara.verifiers.math import grade_math
 from sara.verifiers.math.symbolic import symbolic_comparison
 from sara.verifiers.math.syntax import names
+from sara.verifiers.math.verification import forget
 
 REASONING = (
     "Let me set up the problem. We write $f(x) = x^2 + 3x - 4$ and find that the roots satisfy $x = 1$ or $x = -4$.\n"
@@ -56,6 +57,12 @@ def make_responses(golds: list[str], count: int, seed: int) -> list[tuple[str, s
     return pairs
 
 
+def verify_without_memory(response: str, gold: str) -> bool:
+    """Every gold read anew and every comparison made anew, as the other side does."""
+    forget()
+    return verify_math(response, gold) is Verdict.RIGHT
+
+
 def verify_plainly(response: str, gold: str) -> bool:
     """What math-verify's own documentation does."""
     from math_verify import parse, verify
@@ -67,9 +74,9 @@ def measure_speed(golds: list[str], count: int, seed: int) -> None:
     pairs = make_responses(golds, count, seed)
     symbolic_comparison().start()
     verify_plainly("$1$", "1")  # both sides pay for their imports before the clock starts
-    turns: dict[str, list[bool]] = {"sara": [], "math-verify": []}
+    verifiers = {"sara": verify_without_memory, "math-verify": verify_plainly}
+    turns: dict[str, list[bool]] = {name: [] for name in verifiers}
     spent = dict.fromkeys(turns, 0.0)
-    verifiers = {"sara": lambda r, g: verify_math(r, g) is Verdict.RIGHT, "math-verify": verify_plainly}
     for start in range(0, count, 50):  # in turns, so that a busy machine slows both alike
         for name, verify in verifiers.items():
             begin = time.perf_counter()
@@ -78,7 +85,8 @@ def measure_speed(golds: list[str], count: int, seed: int) -> None:
     for name, seconds in spent.items():
         print(f"{name:12} {count / seconds:9.0f} responses/s   right {sum(turns[name]) / count:.3f}")
     print(f"ratio        {spent['math-verify'] / spent['sara']:9.1f}")
-    differences = [place for place, (a, b) in enumerate(zip(*turns.values(), strict=True)) if a != b]
+    pairs_of_verdicts = zip(turns["sara"], turns["math-verify"], strict=True)
+    differences = [place for place, (a, b) in enumerate(pairs_of_verdicts) if a != b]
     print(f"they disagree on {len(differences)} of {count}; the first:")
     for place in differences[:20]:
         print(f"  sara {turns['sara'][place]!s:5}  gold {pairs[place][1]}  response ...{pairs[place][0][-70:]!r}")
@@ -112,14 +120,16 @@ def measure_fuzz(count: int, seed: int) -> None:
     golds = ["7", r"\frac{1}{2}", "x^2+1", "(1,2)", r"\{1,2\}", "[2,5)", "x=5", "28_9", r"\text{east}", r"\sin x"]
     symbolic_comparison().start()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    reasons, slowest, begin = Counter(), (0.0, ""), time.perf_counter()
+    reasons, slowest, most, begin = Counter(), (0.0, ""), 0.0, time.perf_counter()
     for place, answer in enumerate(hostile_answers(count, seed)):
-        start = time.perf_counter()
+        start, start_cpu = time.perf_counter(), time.process_time()
         grade = grade_math(f"\\boxed{{{answer}}}", golds[place % len(golds)])
+        most = max(most, time.process_time() - start_cpu)
         slowest = max(slowest, (time.perf_counter() - start, answer))
         reasons[grade.verdict.value, grade.reason] += 1
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(f"{count} answers in {time.perf_counter() - begin:.0f} s, slowest {slowest[0]:.2f} s: {slowest[1][:100]!r}")
+    print(f"most processor time of this process for one answer: {most:.2f} s")
     print(f"memory of this process grew by {(after - before) / 1024:.0f} MiB (the cache of verdicts among it)")
     for (verdict, reason), number in reasons.most_common():
         print(f"{number:8} {verdict:10} {reason}")

@@ -16,8 +16,9 @@ from zlib import crc32
 
 import mpmath
 
-from sara.verifiers.math.evaluation import Evaluator, OutOfBounds, Undefined, Unsupported, Value, free_symbols
+from sara.verifiers.math.evaluation import Evaluator, free_symbols
 from sara.verifiers.math.syntax import Apply, Node, Number
+from sara.verifiers.math.values import OutOfBounds, Undefined, Unsupported, Value
 
 COARSE_DIGITS, FINE_DIGITS = 60, 300
 AGREEMENT_DIGITS = 45

@@ -10,7 +10,6 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sara.verifiers.math.characters import to_latex
 from sara.verifiers.math.syntax import names
 from sara.verifiers.math.units import PLAIN_UNITS
 
@@ -82,9 +81,9 @@ _SHORT_WORDS = names(
 )
 
 
-def tokenize(text: str) -> list[Token]:
-    """Tokens of an answer in order; raises Unreadable for what has no meaning in an answer."""
-    return _Lexer(to_latex(text)).run()
+def tokenize(latex: str) -> list[Token]:
+    """Tokens of an answer (as `to_latex` gives it) in order; raises Unreadable for what has no meaning in an answer."""
+    return _Lexer(latex).run()
 
 
 class _Lexer:
