@@ -7,6 +7,7 @@ gone with this process. Safe from any thread, and after a fork (the child starts
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import logging
 import os
@@ -79,15 +80,16 @@ class _Nursery:
             )
         self.line.settimeout(START_LIMIT_S)
         self.lock = threading.Lock()
-        if self._reply() != "ready":
-            self.close()
-            raise _Broken("the process for symbolic comparison did not start")
+        self.is_ready = False
 
     def fork_worker(self) -> _Worker:
         """A new worker; raises _Broken."""
         ours, theirs = socket.socketpair()
         with self.lock, theirs:
             try:
+                if not self.is_ready and self._reply() != "ready":
+                    raise ValueError("it ended while it started")
+                self.is_ready = True
                 socket.send_fds(self.line, [FORK], [theirs.fileno()])
                 pid = int(self._reply())
             except (OSError, ValueError) as error:
@@ -119,6 +121,8 @@ class _Nursery:
     def close(self) -> None:
         """End the process; its workers end when their connections close."""
         self.line.close()
+        if not self.is_ready:
+            self.process.kill()  # it imports the library and would notice late
         try:
             self.process.wait(timeout=2)
         except subprocess.TimeoutExpired:
@@ -140,10 +144,16 @@ class SymbolicComparison:
         with self.turns:
             try:
                 return self._compare(gold, answer)
-            except _Broken as error:
+            except OSError as error:
                 _logger.warning("symbolic comparison failed: %s", error)
                 self.close()
                 return Outcome.FAILED
+
+    def prepare(self) -> None:
+        """Begin to start, without waiting, what the first use would have to wait for."""
+        with self.lock, contextlib.suppress(OSError):
+            if self.nursery is None:
+                self.nursery = _Nursery()
 
     def start(self) -> None:
         """Start a worker now rather than at the first use; raises OSError if there can be none."""

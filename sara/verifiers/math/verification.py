@@ -15,7 +15,7 @@ from sara.verifiers.math.comparison import compare
 from sara.verifiers.math.lexer import TooComplex, Unreadable
 from sara.verifiers.math.parser import MAX_ANSWER_CHARS, parse_answer
 from sara.verifiers.math.symbolic import Outcome, symbolic_comparison
-from sara.verifiers.math.syntax import Node, Words
+from sara.verifiers.math.syntax import Node, Number, Words
 from sara.verifiers.math.texts import choice, spelling, words
 
 CACHED_VERDICTS = 50_000
@@ -137,6 +137,8 @@ def _decide(gold: str, answer: str) -> tuple[Verdict, str]:
     except Unreadable:
         tree = None
     if reference.tree is not None and tree is not None:
+        if not (isinstance(reference.tree, Number) and isinstance(tree, Number)):
+            symbolic_comparison().prepare()  # where answers are more than numbers, one will need it sooner or later
         verdict = compare(reference.tree, tree)
         if verdict is not None:
             return _verdict(verdict), "exact comparison"
