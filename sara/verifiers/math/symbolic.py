@@ -29,8 +29,8 @@ JOBS_PER_WORKER = 500
 START_LIMIT_S = 120
 LEAST_CPU_S = 2 / 3 * CPU_LIMIT_S
 """A comparison that ran out of time with less processor time than this is no fault of its answer."""
-BACKSTOP_S = WALL_LIMIT_S + 1
-"""A worker that neither answered nor died by then is killed from outside."""
+BACKSTOP_S = 1
+"""A worker that neither answered nor died so long after its time was over is killed from outside."""
 
 _logger = logging.getLogger(__name__)
 
@@ -95,7 +95,6 @@ class _Nursery:
             except (OSError, ValueError) as error:
                 ours.close()
                 raise _Broken("no worker for symbolic comparison") from error
-        ours.settimeout(BACKSTOP_S)
         return _Worker(ours, pid)
 
     def reap(self, worker: _Worker) -> tuple[int, float]:
@@ -132,7 +131,9 @@ class _Nursery:
 
 @dataclass
 class SymbolicComparison:
-    """Workers for one process."""
+    """Workers for one process; wall_limit_s is what a comparison may take by the clock."""
+
+    wall_limit_s: float = WALL_LIMIT_S
 
     nursery: _Nursery | None = None
     idle: list[_Worker] = field(default_factory=list)
@@ -182,7 +183,7 @@ class SymbolicComparison:
 
     def _compare(self, gold: str, answer: str | None) -> Outcome:
         worker = self._take()
-        lines, is_alive = _ask(worker, gold, answer)
+        lines, is_alive = _ask(worker, gold, answer, self.wall_limit_s)
         worker.jobs += 1
         with self.lock:
             nursery = self.nursery
@@ -201,11 +202,12 @@ class SymbolicComparison:
         return Outcome.EXCEEDED if "gold" in lines else Outcome.GOLD_EXCEEDED
 
 
-def _ask(worker: _Worker, gold: str, answer: str | None) -> tuple[list[str], bool]:
+def _ask(worker: _Worker, gold: str, answer: str | None, wall_limit_s: float) -> tuple[list[str], bool]:
     """Lines that the worker said, and whether the last one is an outcome."""
     said = b""
     try:
-        worker.connection.sendall(json.dumps([gold, answer]).encode() + b"\n")
+        worker.connection.settimeout(wall_limit_s + BACKSTOP_S)
+        worker.connection.sendall(json.dumps([gold, answer, wall_limit_s]).encode() + b"\n")
         while True:
             part = worker.connection.recv(256)
             if not part:

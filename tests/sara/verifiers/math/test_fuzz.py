@@ -62,7 +62,7 @@ def test_math_gives_a_verdict_for_any_gold(answer, gold):
 @settings(max_examples=3_000, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.one_of(answers, st.sampled_from([r"\boxed{", r"\boxed ", r"\boxed", "}"])), max_size=8).map("".join))
 def test_math_gives_a_verdict_for_any_response(response):
-    assert verify_math(response, "7") in (Verdict.RIGHT, Verdict.WRONG)
+    assert verify_math(response, "7") in Verdict
 
 
 def test_math_runs_nothing_that_an_answer_says(tmp_path):
