@@ -162,7 +162,7 @@ def _compare(gold: Node, answer: Node, *readings: bool) -> bool | None:
     if not names:
         return _compare_at(gold, answer, {}, *readings)
     seen, is_complex = 0, False
-    for point in _points(names):
+    for point in _points(names, _operations(gold) | _operations(answer)):
         try:
             reference = Evaluator(_numbers.coarse, point, *readings)
             value = reference(gold)
@@ -185,7 +185,8 @@ def _compare(gold: Node, answer: Node, *readings: bool) -> bool | None:
 
 def _compare_complex(gold: Node, answer: Node, names: frozenset[str], *readings: bool) -> bool | None:
     """Where the gold is real nowhere: equality at all points where it has a value, real or not."""
-    verdicts = [_compare_at(gold, answer, point, *readings) for point in _points(names)]
+    points = _points(names, _operations(gold) | _operations(answer))
+    verdicts = [_compare_at(gold, answer, point, *readings) for point in points]
     if False in verdicts:
         return False
     return True if verdicts.count(True) >= 3 else None
@@ -231,8 +232,17 @@ def _gap(context, left: Value, right: Value):
     return (context.inf if context.isnan(gap) else gap), max(abs(left), abs(right))
 
 
-def _points(names: frozenset[str]) -> list[dict[str, Fraction]]:
-    """Points to compare formulas at, the same each time: positive, small, mixed and negative values, whole numbers."""
+def _points(names: frozenset[str], operations: frozenset[str] = frozenset()) -> list[dict[str, Fraction]]:
+    """Points to compare formulas at, the same each time: positive, small, mixed and negative values, whole numbers.
+
+    Formulas with sums or products over ranges are compared at whole numbers alone.
+    """
+    whole = [
+        {name: Fraction(crc32(f"whole {place} {name}".encode()) % 11 + 2) for name in sorted(names)}
+        for place in range(4)
+    ]
+    if operations & {"sum", "prod"}:
+        return whole
     points = []
     for place, (low, spread, sign) in enumerate(
         [(1, 2, 1), (0, 1, 1), (3, 4, 1), (0, 1, -1), (1, 1, -1), (0, 3, 0), (0, 1, 1), (0, 1, -1), (12, 9, 1)]
@@ -243,6 +253,4 @@ def _points(names: frozenset[str]) -> list[dict[str, Fraction]]:
             value = low + spread * Fraction(chance % 99_991 + 1, 99_993)
             point[name] = value * (sign or (-1) ** (chance // 99_991))
         points.append(point)
-    for place in range(3):
-        points.append({name: Fraction(crc32(f"whole {place} {name}".encode()) % 11 + 2) for name in sorted(names)})
-    return points
+    return points + whole

@@ -45,6 +45,7 @@ EQUAL = [
     (r"\sec^2 y", [r"1+\tan^2 y", r"\frac{1}{\cos(y)^2}"]),
     (r"\arcsin x", [r"\sin^{-1} x", r"\frac{\pi}{2}-\arccos x"]),
     (r"\binom{n}{2}", [r"\frac{n(n-1)}{2}"]),
+    (r"\frac{n(n+1)}{2}", [r"\sum_{k=1}^{n} k", r"\binom{n+1}{2}"]),
     ("(-1)^n", [r"\cos(n\pi)"]),
     # equations
     ("x=5", ["5", "5=x", r"x = 5.0"]),
