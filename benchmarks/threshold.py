@@ -1,10 +1,13 @@
 """What a learned threshold saves: `tau_low = "auto"` beside DS, the fixed thresholds and the optimum.
 
     python benchmarks/threshold.py [--k 8 16 32] [--steps 60] [--seeds 4] [--populations beta zeros ...] [--exact]
+    python benchmarks/threshold.py --grid [--k 8 16] [--steps 40] [--seeds 16]
 
 Two tables. The first is exact: what stopping boundaries cost over a population whose distribution of success rates
 is known, in fill mode, relative to DS. The second simulates whole steps (B = 16, uniform selection, an allocator that
-starts knowing nothing), and for each of them also values, exactly, the boundaries that were in force.
+starts knowing nothing), and for each of them also values, exactly, the boundaries that were in force. With --grid it is
+one table instead: these values alone, over many more populations, those among them where abandoning hardly pays or
+just does not.
 """
 
 from __future__ import annotations
@@ -56,6 +59,22 @@ POPULATIONS = {
     "ones": Population(_of({"weight": 0.8, "rate": 1}, {"weight": 0.2, "alpha": 1, "beta": 1})),
     "two": Population(_of({"weight": 0.7, "rate": 0.02}, {"weight": 0.3, "rate": 0.6})),
     "drift": Population(RateMixture.beta(0.1, 0.3), drift=0.04),
+}
+
+GRID = {
+    **{f"0 and {rate}": RateMixture.of([{"rate": 0}, {"rate": rate}]) for rate in (0.05, 0.1, 0.2, 0.3)},
+    "0 (1/4) and 0.05": _of({"weight": 0.25, "rate": 0}, {"weight": 0.75, "rate": 0.05}),
+    "0.9 and 1": _of({"rate": 0.9}, {"rate": 1}),
+    **{f"{rate} and {1 - rate}": _of({"rate": rate}, {"rate": 1 - rate}) for rate in (0.02, 0.05, 0.1)},
+    **{f"{rate} and 0.5": _of({"rate": rate}, {"rate": 0.5}) for rate in (0.05, 0.1)},
+    "0.02 (70%) and 0.6": POPULATIONS["two"].mixture,
+    "0, 0.15 and 1": _of({"weight": 0.35, "rate": 0}, {"weight": 0.3, "rate": 0.15}, {"weight": 0.35, "rate": 1}),
+    **{f"all {rate}": _of({"rate": rate}) for rate in (0.05, 0.2, 0.9)},
+    **{
+        f"Beta({alpha}, {beta})": RateMixture.beta(alpha, beta)
+        for alpha, beta in [(0.1, 0.3), (0.3, 0.9), (0.5, 0.5), (0.5, 1.5), (0.7, 0.7), (1, 1), (1, 3)]
+    },
+    **{name: POPULATIONS[name].mixture for name in ("hard", "zeros", "ones")},
 }
 
 
@@ -165,6 +184,41 @@ def _simulated_row(population: Population, k: int, steps: int, seeds: int) -> li
     return [*cells, f"{100 * (cost['audited'] / cost['auto'] - 1).mean():+.1f}%"]
 
 
+def costs_in_force(mixture: RateMixture, k: int, steps: int, seed: int) -> tuple[NDArray[np.float64], float]:
+    """Exact cost of the boundaries in force in each step (steps,), and of the best fixed threshold; relative to DS."""
+    rates = mixture.sample(POOL, step_rng(seed, 0, "benchmark: rates"))
+    moments = mixture_moments(k, rates, np.full(POOL, 1 / POOL))
+    selector, source = ShuffleSelector(POOL, seed), PopulationSource(rates, seed)
+    allocator, costs = SequentialAllocator(k, "auto", "auto", "auto"), []
+    for step in range(1, steps + 1):
+        costs.append(cost_per_group(allocator.stopping.boundaries.at_looks(k), moments))
+        collect(step, selector, allocator, source, Limits(target=B), seed)
+    ds = k / moments.effective
+    return np.array(costs) / ds, best_threshold(moments, CAP) / ds
+
+
+def grid_table(sizes: list[int], steps: int, seeds: int) -> Table:
+    table = Table(title=f"Boundaries in force, {steps} steps from nothing, {seeds} seeds: rollouts for a group")
+    half = steps // 2 + 1
+    heads = ["best threshold, of DS", "of DS", "± s.e.", f"steps {half} on", "of best threshold, steps 2 on", "± s.e."]
+    for head in ["success rates", "k", *heads, f"steps {half} on"]:
+        table.add_column(head, justify="right")
+    for k in sizes:
+        for name, mixture in GRID.items():
+            runs = [costs_in_force(mixture, k, steps, seed) for seed in range(seeds)]
+            cost, best = np.array([run[0] for run in runs]), np.array([run[1] for run in runs])
+            of_ds, of_best = cost.mean(axis=1), cost[:, 1:].mean(axis=1) / best
+            late = cost[:, half - 1 :].mean(axis=1)
+            figures = [best, of_ds, None, late, of_best, None, late / best]
+            errors = {2: of_ds, 5: of_best}
+            cells = [
+                f"{errors[i].std(ddof=1) / np.sqrt(seeds):.4f}" if figure is None else f"{figure.mean():.4f}"
+                for i, figure in enumerate(figures)
+            ]
+            table.add_row(name, str(k), *cells)
+    return table
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--k", type=int, nargs="+", default=[8, 16, 32])
@@ -172,9 +226,13 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--exact", action="store_true", help="the exact table only")
+    parser.add_argument("--grid", action="store_true", help="learned boundaries over many populations instead")
     options = parser.parse_args()
     warnings.filterwarnings("ignore", message="allocator.tau_low")
     console = Console(width=200)
+    if options.grid:
+        console.print(grid_table(options.k, options.steps, options.seeds))
+        return
     console.print(exact_table(options.k, [name for name in options.populations if not POPULATIONS[name].drift]))
     if not options.exact:
         console.print(simulated_table(options.k, options.populations, options.steps, options.seeds))

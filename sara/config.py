@@ -187,7 +187,7 @@ class AllocationConfig(Section):
     )
     cost: Literal["rollouts", "tokens"] = Field("rollouts", description="SARA, 'auto': what is paid")
     audit_rate: ClosedShare = Field(
-        0.0, description="SARA: share of the abandoned prompts that is run on to k, to see how often that was wrong"
+        0.01, description="SARA: share of the abandoned prompts that is run on to k, to see how often that was wrong"
     )
     alpha0: PositiveFloat = Field(1.0, description="SARA: prior Beta(alpha0, beta0) over a prompt's success rate")
     beta0: PositiveFloat = Field(1.0, description="SARA: prior Beta(alpha0, beta0) over a prompt's success rate")

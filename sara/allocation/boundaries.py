@@ -15,15 +15,16 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sara.allocation.evidence import Evidence
 from sara.allocation.moments import RateMoments
 
 Value = Literal["groups", "signal"]
 OnCommit = Literal["fill", "stop"]
 Lengths = tuple[float, float]
+Parts = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 _MAX_CHOICES = 64  # values of probe and of increment that "auto" tries: all of them up to k = 64
 _ROUNDING = 1e-12
-_EVIDENCE = 0.5  # standard errors; measured: 0 imagines gains, 0.7 misses more of them than it saves
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def best_boundaries(
     probe: int | None = None,
     increment: int | None = None,
     lengths: Lengths = (1.0, 1.0),
-    prompts: float = np.inf,
+    evidence: Evidence | None = None,
 ) -> Boundaries:
     """The boundaries, and the pace where it is left open, with the most value per unit cost.
 
@@ -90,11 +91,12 @@ def best_boundaries(
                       beyond the batch are then dropped before they are filled (measured for uniform rates at
                       k = 8 to 32: 1 to 4% fewer rollouts, for one more round)
     lengths           cost of a right and of a wrong rollout; (1, 1) counts rollouts
-    prompts           how many prompts the prior was learned from; groups are lost only on evidence, see
-                      `_Plans.is_evident`. Infinite: the prior is known
+    evidence          what was observed, where the prior was learned: groups are lost only by plans that bring more
+                      for their cost than the best that loses none by evidence too, whatever the prior says. None:
+                      the prior is known
     """
     plans = _Plans(moments, objective, probe, increment, lengths)
-    near = np.flatnonzero(plans.is_near_best(prompts))
+    near = np.flatnonzero(plans.is_near_best(evidence))
     m, f, p = np.unravel_index(near, plans.lost.shape)
     fewest_lost = np.round(plans.lost.ravel()[near], 12)  # equal sums may differ by rounding
     order = np.lexsort((-plans.increment[m], -plans.probe[m], plans.rounds.ravel()[near], fewest_lost))
@@ -137,6 +139,7 @@ class _Plans:
         lengths: Lengths,
     ) -> None:
         self.k, self.objective, self.lengths = moments.k, objective, lengths
+        self._pace = probe, increment
         self.is_paced = probe is not None and increment is not None
         self.probe, self.increment, self.looks = self._paces(probe, increment)
         value, cost = self._of_a_fresh_prompt(moments)  # (M,) each
@@ -145,30 +148,57 @@ class _Plans:
         self.value += value[:, None, None]
         self.cost += cost[:, None, None]
         self.rounds = self._count_rounds()
-        self._effective = moments.effective
         self._most_lost = objective.max_false_abandon * moments.effective + _ROUNDING
 
-    def is_near_best(self, prompts: float) -> NDArray[np.bool_]:
+    def is_near_best(self, evidence: Evidence | None) -> NDArray[np.bool_]:
         """(M, L, L) bool: the plans that are allowed and, up to the indifference, as good as the best of them."""
         is_first = np.diff(self.looks, axis=1, prepend=0) > 0  # (M, L): not padding
         is_allowed = is_first[:, :, None] & is_first[:, None, :] & (self.lost <= self._most_lost)
         if not self.is_paced:
             is_allowed &= self.rounds <= self.objective.max_rounds
+        if evidence is not None:
+            is_allowed &= self.is_lossless | self._is_evident(evidence)
         rate = self.value / self.cost
-        is_allowed &= self.is_evident(rate, is_allowed, prompts)
         best = rate[is_allowed].max()
         return is_allowed & (rate >= best * (1 - self.objective.indifference) - _ROUNDING * abs(best))
 
-    def is_evident(self, rate: NDArray[np.float64], is_allowed: NDArray[np.bool_], prompts: float) -> NDArray[np.bool_]:
-        """(M, L, L) bool: the plans that lose nothing, and those that pay more by `_EVIDENCE` standard errors.
+    @property
+    def is_lossless(self) -> NDArray[np.bool_]:
+        """(M, L, L) bool: the plans that never abandon before k."""
+        return np.minimum(self.looks[:, :, None], self.looks[:, None, :]) == self.k
 
-        What a plan loses is known from the prompts that turned late, about `prompts * lost` of them, with the standard
-        error sqrt(lost / prompts) of a count. Choosing the best of many plans favours those whose losses were
-        underestimated; that is how an estimate sees gains where there are none.
+    def gains(self, deviations: RateMoments) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(M, L, L) each: the log of each plan's value per cost over the best lossless one's, and its standard error.
+
+        With v and c the relative deviations of value and cost, the error is that of (v - c) - (v0 - c0).
         """
-        is_lossless = self.lost <= _ROUNDING
-        error = np.sqrt(np.maximum(self.lost, 0.0) / prompts) / max(self._effective, _ROUNDING)
-        return is_lossless | (rate * (1 - _EVIDENCE * error) > rate[is_allowed & is_lossless].max())
+        value, cost = np.maximum(self.value, _ROUNDING), self.cost
+        rate = value / cost
+        base = np.unravel_index(np.argmax(np.where(self.is_lossless, rate, 0.0)), rate.shape)
+        values, costs = self._deviate(deviations)  # of value and of cost, each a part of all-fail and one of all-pass
+        at_base = _at(values, base) / value[base] - _at(costs, base) / cost[base]  # (D,)
+        variance = _dot(values, values) / value**2 + _dot(costs, costs) / cost**2 + at_base @ at_base
+        variance -= 2 * (_dot(values, costs) / cost + _along(values, at_base)) / value
+        variance += 2 * _along(costs, at_base) / cost
+        return np.log(rate / rate[base]), np.sqrt(np.maximum(variance, 0.0))
+
+    def _is_evident(self, evidence: Evidence) -> NDArray[np.bool_]:
+        """(M, L, L) bool: the plans whose gain, as observed, is as many standard errors above 0 as are demanded."""
+        is_any_pace = self.objective.on_commit == "fill"  # then the pace changes neither value nor cost
+        pace = (1, 1) if is_any_pace else self._pace
+        gain, error = _Plans(evidence.moments, self.objective, *pace, self.lengths).gains(evidence.deviations)
+        is_evident = gain > evidence.demand * error
+        return is_evident[0][self.looks[:, :, None] - 1, self.looks[:, None, :] - 1] if is_any_pace else is_evident
+
+    def _deviate(self, deviations: RateMoments) -> tuple[Parts, Parts]:
+        """How value and cost deviate, each a (D, M, L) of all-fail, with the fresh prompt's, and one of all-pass."""
+        nothing = RateMoments(*np.zeros((2, self.k + 3)))
+        fresh = zip(self._of_a_fresh_prompt(deviations), self._of_a_fresh_prompt(nothing), strict=True)
+        sides = zip(*(self._of_a_side(deviations, side)[:2] for side in (0, 1)), strict=True)
+        return tuple(
+            (fails + (of - constant)[..., None], passes)
+            for (of, constant), (fails, passes) in zip(fresh, sides, strict=True)
+        )
 
     def _paces(self, probe: int | None, increment: int | None) -> tuple[NDArray[np.int64], ...]:
         choices = np.unique(np.rint(np.geomspace(1, self.k, _MAX_CHOICES)).astype(np.int64))
@@ -185,11 +215,11 @@ class _Plans:
     def _of_a_fresh_prompt(self, moments: RateMoments) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Value and cost (M,) up to the first look in stop mode, up to k without abandonment in fill mode."""
         seen = np.full(len(self.probe), self.k) if self.objective.on_commit == "fill" else self.probe
-        right = moments.all_pass[1]
+        right = moments.all_pass[..., 1, None]
         cost = seen * (right * self.lengths[0] + (1 - right) * self.lengths[1])
         if self.objective.value == "groups":
-            return 1 - moments.all_fail[seen] - moments.all_pass[seen], cost
-        return (moments.all_pass[1] - moments.all_pass[2]) * (1 - 1 / seen), cost  # E[r (1-r)] (n-1) / n
+            return 1 - moments.all_fail[..., seen] - moments.all_pass[..., seen], cost
+        return (right - moments.all_pass[..., 2, None]) * (1 - 1 / seen), cost  # E[r (1-r)] (n-1) / n
 
     def _of_a_side(self, moments: RateMoments, side: int) -> tuple[NDArray[np.float64], ...]:
         """What abandoning at each look, on one side, adds to value and cost, and the groups it loses; (M, L) each.
@@ -198,7 +228,7 @@ class _Plans:
         between the first and this one bring and cost.
         """
         chances = moments[side]
-        lost = chances[self.looks] - chances[self.k]
+        lost = chances[..., self.looks] - chances[..., self.k, None, None]
         if self.objective.on_commit == "fill":
             value, cost = self._between(chances, side, self.looks, np.full_like(self.looks, self.k))
             return -value, -cost, lost
@@ -214,14 +244,14 @@ class _Plans:
         mean is  m t / N (1 - 1/N) - m (m-1) t^2 / N^2.
         """
         m = after - n
-        turns = chances[n] - chances[n + 1]  # E[stays^n turns]
+        turns = chances[..., n] - chances[..., n + 1]  # E[stays^n turns]
         if self.objective.value == "groups":
-            value = chances[n] - chances[after]
+            value = chances[..., n] - chances[..., after]
         else:
-            twice = turns - (chances[n + 1] - chances[n + 2])  # E[stays^n turns^2]
+            twice = turns - (chances[..., n + 1] - chances[..., n + 2])  # E[stays^n turns^2]
             value = m * turns / after * (1 - 1 / after) - m * (m - 1) * twice / after**2
         turned, stayed = self.lengths if side == 0 else self.lengths[::-1]
-        return value, m * (turns * turned + chances[n + 1] * stayed)
+        return value, m * (turns * turned + chances[..., n + 1] * stayed)
 
     def _count_rounds(self) -> NDArray[np.int64]:
         last = np.maximum.outer(*[np.arange(1, self.looks.shape[1] + 1)] * 2)  # (L, L)
@@ -232,9 +262,31 @@ class _Plans:
 
 
 def _running_sum(steps: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(M, L) sums of the first 0, 1, ... L-1 columns of `steps` (M, L-1)."""
-    return np.pad(np.cumsum(steps, axis=1), ((0, 0), (1, 0)))
+    """(..., L) sums of the first 0, 1, ... L-1 columns of `steps` (..., L-1)."""
+    return np.cumsum(np.concatenate([np.zeros((*steps.shape[:-1], 1)), steps], axis=-1), axis=-1)
 
 
 def _outer_sum(fails: NDArray[np.float64], passes: NDArray[np.float64]) -> NDArray[np.float64]:
     return fails[:, :, None] + passes[:, None, :]  # (M, L, L)
+
+
+def _at(parts: Parts, plan: tuple[np.intp, ...]) -> NDArray[np.float64]:
+    """(D,): the deviations of one plan."""
+    fails, passes = parts
+    m, f, p = plan
+    return fails[:, m, f] + passes[:, m, p]
+
+
+def _dot(left: Parts, right: Parts) -> NDArray[np.float64]:
+    """(M, L, L): of every plan, the sum over D of the products of its deviations in `left` and in `right`."""
+    own = [np.einsum("dml,dml->ml", *pair) for pair in zip(left, right, strict=True)]
+    (left_fails, left_passes), (right_fails, right_passes) = (
+        [np.ascontiguousarray(part.transpose(1, 2, 0)) for part in parts] for parts in (left, right)
+    )  # (M, L, D); contiguous, or the products of many small matrices take ten times as long
+    across = left_fails @ right_passes.swapaxes(1, 2) + right_fails @ left_passes.swapaxes(1, 2)
+    return _outer_sum(*own) + across
+
+
+def _along(parts: Parts, direction: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(M, L, L): the sums over D of the products of each plan's deviations and `direction` (D,)."""
+    return _outer_sum(*(np.tensordot(direction, part, axes=1) for part in parts))

@@ -34,10 +34,12 @@ class OutcomeTable:
     def __init__(self, k: int, memory: float) -> None:
         self.k, self.memory = k, memory
         self.cells = Cells(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0))
+        self._weight, self._squares = 0.0, 0.0  # sums over the steps of what is left of each, and of its square
 
     def record(self, n: NDArray[np.int64], s: NDArray[np.int64], tokens: NDArray[np.int64]) -> None:
         """Fade what is known and add one step's prompts, (O,) each; prompts with n = 0 say nothing."""
         old, is_seen = self.cells, n > 0
+        self._weight, self._squares = self.memory * self._weight + 1, self.memory**2 * self._squares + 1
         key = np.concatenate([old.n * (self.k + 1) + old.s, n[is_seen] * (self.k + 1) + s[is_seen]])
         count = np.concatenate([self.memory * old.count, np.ones(np.count_nonzero(is_seen))])
         total = np.concatenate([self.memory * old.tokens, tokens[is_seen]])
@@ -46,6 +48,16 @@ class OutcomeTable:
         is_kept = count >= _FORGOTTEN
         n, s = np.divmod(cell[is_kept], self.k + 1)
         self.cells = Cells(n, s, count[is_kept], total[is_kept])
+
+    @property
+    def num_steps(self) -> float:
+        """How many steps, none of them faded, would tell as much: (sum of the weights)^2 / sum of their squares."""
+        return self._weight**2 / self._squares
+
+    @property
+    def mean_weight(self) -> float:
+        """Of what is counted, its mean weight: a faded count wavers less than a fresh one of the same size."""
+        return self._squares / self._weight
 
     def mean_tokens(self) -> tuple[float, float]:
         """Mean tokens of a right and of a wrong rollout; (1, 1) before anything was seen.
@@ -63,8 +75,10 @@ class OutcomeTable:
         return float(max(right, _SHORTEST)), float(max(wrong, _SHORTEST))
 
     def state_dict(self) -> dict[str, Any]:
-        return {name: column.copy() for name, column in self.cells._asdict().items()}
+        columns = {name: column.copy() for name, column in self.cells._asdict().items()}
+        return columns | {"weights": (self._weight, self._squares)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         types = dict(zip(Cells._fields, (np.int64, np.int64, np.float64, np.float64), strict=True))
+        self._weight, self._squares = (float(weight) for weight in state["weights"])
         self.cells = Cells(**{name: np.array(state[name], dtype=kind) for name, kind in types.items()})

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, xlog1py, xlogy
+from scipy.stats import binom
 
 from sara.allocation.moments import RateMoments, mixture_moments
 from sara.allocation.outcome_table import Cells
@@ -67,6 +68,10 @@ class RatePrior:
 
     def moments(self) -> RateMoments:
         return mixture_moments(self.k, self.rates, self.weights)
+
+    def chances(self) -> NDArray[np.float64]:
+        """(k+1,) float64: the chance that a fresh prompt's k rollouts hold S right ones, S = 0..k."""
+        return binom.pmf(np.arange(self.k + 1)[:, None], self.k, self.rates) @ self.weights
 
     def state_dict(self) -> dict[str, Any]:
         return {"weights": self.weights.copy()}

@@ -49,56 +49,7 @@ class SequentialAllocator(Allocator):
     could not be finished. In fill mode the last round that `max_rounds` allows draws all that is missing, so
     that no group ends up shorter than k.
 
-    The margin trades rounds for rollouts. B = 16, k = 8, rates from Beta(0.1, 0.3), 100,000 prompts, 2000 steps,
-    other values as default (`test_margin_trades_rounds_for_rollouts` measures three of the rows again):
-
-        margin   rollouts per trained group   of DS   rounds   steps of 2 to 4 rounds   surplus groups
-        (DS)            33.3                   1.00     4.2            69%                    2.0
-        -1.0            25.1                   0.75     4.2            64%                    0.6
-        -0.5            25.8                   0.77     3.3            83%                    1.1
-         0.0            26.8                   0.80     2.7            95%                    2.0
-         0.5            28.4                   0.85     2.4            99%                    3.2
-         1.0            30.4                   0.91     2.1           100%                    4.7
-
-    Without overshoot the exact costs are 24.5 and, for DS, 29.6 (17% less): DS overshoots by whole groups, SARA
-    by probes.
-
-    "auto" everywhere starts as DS, for under the uniform prior abandoning does not pay, and learns from its first
-    step. From few prompts it may see gains where there are none, or miss some. Over some 30 steps it cost on average
-    (16 seeds) 0.9% more than the best fixed threshold at k = 8 and 0.8% at k = 16 for half zeros and half 0.1, and 0.4%
-    and 0.1% more than DS for half 0.05 and half 0.95, where nothing pays (single runs: up to 1.8% and 1.7%).
-
-    `max_false_abandon` keeps it from dropping hard prompts after one or two failures, which is what pays most
-    but changes the curriculum. Exact costs relative to DS, and the share of effective groups lost, in fill mode:
-
-                             tau_low 0.5    cap 1   cap 0.5   cap 0.25   cap 0.1
-        Beta(0.1, 0.3)  k 8   0.83 (28%)    0.72     0.72       0.76      0.91
-                       k 32   0.78 (15%)    0.56     0.57       0.66      0.79
-        65% zeros       k 8   0.78 (23%)    0.57     0.62       0.74      0.87
-                       k 32   0.70  (6%)    0.41     0.43       0.48      0.62
-        uniform rates   k 8   1.04 (23%)    1.00     1.00       1.00      1.00
-
-    A quarter is what tau_low = 0.5 itself loses at k = 8, and costs less than it in all of these; `benchmarks/
-    threshold.py` has more of them, and what learning adds.
-
-    The learned prior matters most to DPS, which is told p_eff of what was abandoned. Under the uniform prior a prompt
-    that failed four times of eight counts as mixed with chance 4/9, more than one never seen (1/3), and is opened
-    again. Rollouts for a trained group of SARA+DPS at tau_low = 0.5 without and with a learned prior, beside DS+DPS
-    (16 candidates a group, Beta(0.1, 0.3), standard errors up to 0.7; hence the default):
-
-        prompts   assumed   learned   "auto"   DS+DPS
-            512     15.8      11.2     11.1     13.7
-          1,000     20.2      15.6     15.0     15.0
-         10,000     30.8      23.0     21.3     30.5
-
-    Audits tell, without bias, how often abandoning was wrong, whatever the prior. Training on those that turn out
-    mixed does not bias it, for the lot is drawn apart from the rollouts; it lets a share `audit_rate` of the prompts
-    that are otherwise dropped back into the batches, and so moves what is trained on a little towards DS's. At 2%
-    they add 0 to 2% to the rollouts of "auto" at k = 8, and up to 9% at k = 32 where nine prompts in ten never pass:
-    an audit costs k - n rollouts, and the more is saved the dearer it is. So the default is none; at tau_low = 0.5 and
-    k = 8 `audit_rate=0.01` costs at most 1% more rollouts whatever the pool (0.7% for Beta(0.1, 0.3); 0.3% for a
-    trained group, as the audited ones that turn out mixed are trained on). Once audits show abandoning to be wrong
-    more often than promised, a warning says so, once for an allocator.
+    docs/allocation.md has what `margin`, `max_false_abandon`, `learn_prior` and `audit_rate` bring and cost, measured.
     """
 
     def __init__(
@@ -118,7 +69,7 @@ class SequentialAllocator(Allocator):
         rounds_per_prompt: int = 3,
         learn_prior: bool = True,
         prior_memory: float = 0.95,
-        audit_rate: float = 0.0,
+        audit_rate: float = 0.01,
         train_audited: bool = True,
     ) -> None:
         super().__init__(k, alpha0, beta0)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sara.allocation.beliefs import saturated_tables
 from sara.allocation.boundaries import Boundaries, Objective, appraise, best_boundaries
+from sara.allocation.evidence import gather
 from sara.allocation.ledger import Ledger
 from sara.allocation.moments import RateMoments, beta_moments
 from sara.allocation.outcome_table import OutcomeTable
@@ -113,8 +114,8 @@ class StoppingRule:
         moments = self._moments()
         if self.is_auto:
             lengths = self._table.mean_tokens() if self.cost == "tokens" else (1.0, 1.0)
-            prompts = self._table.cells.count.sum() if self._has_learned else np.inf
-            self._put_in_force(moments, best_boundaries(moments, self.objective, *self._pace, lengths, prompts))
+            evidence = gather(self._table, self._prior.chances()) if self._has_learned else None
+            self._put_in_force(moments, best_boundaries(moments, self.objective, *self._pace, lengths, evidence))
         else:
             self._put_in_force(moments, self._at_threshold())
 

@@ -68,6 +68,7 @@ def _allocators(k: int, chosen: Setting | None, grid: Grid, unit: str | None, ma
     allocators[AUTO] = SequentialAllocator(
         k,
         **dict.fromkeys(AUTO_OPTIONS, "auto"),
+        audit_rate=0.0,
         on_commit=grid.on_commit,
         max_false_abandon=max_lost,
         cost="tokens" if unit == "tokens" else "rollouts",

@@ -115,6 +115,19 @@ def ds_costs(mixture: RateMixture, k: int, tokens_right: float = 1.0, tokens_wro
     return fill_costs(mixture, k, k, k, tokens_right, tokens_wrong)
 
 
+def with_audits(costs: Costs, whole: Costs, audit_rate: float) -> Costs:
+    """Costs in fill mode where a share of the abandoned prompts, drawn by lot, is run on to k and trained on if mixed.
+
+    costs, whole  of the boundaries, and of dynamic sampling, by which an audited prompt fares
+    """
+    kept, audited = 1 - audit_rate, audit_rate
+    rollouts, tokens, effective = (kept * of + audited * at_k for of, at_k in zip(costs[:3], whole[:3], strict=True))
+    rates = [np.nan_to_num(of.trained_rate) for of in (costs, whole)]  # not a number where nothing is trained on
+    right = kept * costs.effective * rates[0] + audited * whole.effective * rates[1]
+    trained_rate = np.divide(right, effective, out=np.full_like(effective, np.nan), where=effective > 0)
+    return Costs(rollouts, tokens, effective, kept * costs.lost, trained_rate)
+
+
 def threshold_boundaries(
     k: int,
     tau_low: float,

@@ -139,10 +139,6 @@ def _value(row: Row, name: str) -> Setting | None:
     return (None if row.alpha0 is None else (row.alpha0, row.beta0)) if name == "prior" else getattr(row, name)
 
 
-def _numbers_first(value: Setting) -> tuple[bool, Setting]:
-    return isinstance(value, str), value
-
-
 def _written(value: Setting) -> str:
     return f"{value[0]:g}, {value[1]:g}" if isinstance(value, tuple) else str(value)
 

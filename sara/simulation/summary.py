@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sara.config import AUTO
 from sara.simulation.config import SimulateConfig
-from sara.simulation.exact import Costs, ds_costs, fill_costs, stop_costs, threshold_boundaries
+from sara.simulation.exact import Costs, ds_costs, fill_costs, stop_costs, threshold_boundaries, with_audits
 from sara.simulation.oracle import ORACLE
 from sara.simulation.run import Run, Trace
 
@@ -160,14 +160,15 @@ def _exact_costs(config: SimulateConfig, run: Run) -> Costs | None:
         return ds_costs(mixture, allocation.k)
     paces = (allocation.probe, allocation.increment)
     num_auto, is_filled = paces.count(AUTO), allocation.on_commit == "fill"
-    if run.strategy != "sara" or allocation.tau_low == AUTO or allocation.audit_rate:
+    if run.strategy != "sara" or allocation.tau_low == AUTO:
         return None
-    if num_auto == 1 or (num_auto and not is_filled):
+    if num_auto == 1 or ((num_auto or allocation.audit_rate) and not is_filled):
         return None
     own_paces = (1, 1) if num_auto else paces  # automatic rounds end at the boundaries, wherever those are
     boundaries = threshold_boundaries(allocation.k, allocation.tau_low, allocation.alpha0, allocation.beta0, *own_paces)
     if is_filled:
-        return fill_costs(mixture, allocation.k, *boundaries)
+        costs, whole = fill_costs(mixture, allocation.k, *boundaries), ds_costs(mixture, allocation.k)
+        return with_audits(costs, whole, allocation.audit_rate)
     return stop_costs(mixture, allocation.k, boundaries, *own_paces)
 
 

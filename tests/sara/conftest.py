@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 import pytest
 import torch
+from hypothesis import settings
 from torch import Tensor
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -16,6 +17,9 @@ from sara.datasets.base import Problem
 from sara.engines.base import Completion, Engine, Request, Sampling
 from sara.models import Policy, Reader
 from sara.rollouts import PromptPool, RolloutSampler
+
+settings.register_profile("untimed", deadline=None)  # a busy machine is no fault of what is tested
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session", autouse=True)

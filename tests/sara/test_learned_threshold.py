@@ -52,52 +52,55 @@ def boundaries_in_force(k, rates_of, steps, seed) -> list[tuple[Boundaries, Rate
     return found
 
 
+def mean_over_runs(rates, k, steps, seeds) -> tuple[float, float, float, RateMoments]:
+    """Cost in force relative to DS over whole runs and from the middle on, and what is lost; with the true moments."""
+    runs = [boundaries_in_force(k, lambda step: rates, steps, seed) for seed in seeds]
+    moments = runs[0][0][1]
+    cost = np.array([[cost_per_group(b, moments) for b, _ in run] for run in runs]) * moments.effective / k
+    lost = np.mean([appraise(b, moments).lost_share for run in runs for b, _ in run])
+    return cost.mean(), cost[:, steps // 2 :].mean(), lost, moments
+
+
 @pytest.mark.parametrize("population", POPULATIONS)
 @pytest.mark.parametrize(("k", "steps"), [(8, 30), (16, 25)])
 def test_auto_never_costs_more_than_dynamic_sampling_or_the_best_threshold_with_its_cap(population, k, steps):
-    """The boundaries that a run of some 30 steps had in force, valued exactly: only what it learned from is random.
+    """The boundaries that runs of some 30 steps had in force, valued exactly: only what they learned from is random.
 
-    For uniform rates, where nothing should be abandoned, an estimate from a few hundred prompts at times sees a gain
-    of more than 1% where there is none; over whole runs that cost at most 0.4% (nine seeds).
-
-    Nor is it far from the optimum that knows the prior (measured over four seeds: 6% below to 6% above). It can lie
-    below, for that optimum keeps to the cap exactly, while an estimate wavers around it (lost: at most 26.2%).
+    Nor are they far from the optimum that knows the prior (measured over four seeds: 6% below to 6% above). They can
+    lie below, for that optimum keeps to the cap exactly, while an estimate wavers around it (lost: at most 26.2%).
     """
     rates = RateMixture.of(POPULATIONS[population]).sample(20_000, step_rng(1, 0, "rates"))
-    in_force = boundaries_in_force(k, lambda step: rates, steps, seed=1)
-    moments = in_force[0][1]
-    cost = np.mean([cost_per_group(boundaries, moments) for boundaries, _ in in_force])
-    ds, optimum = k / moments.effective, best_boundaries(moments, Objective(max_false_abandon=CAP))
-    assert cost <= 1.006 * ds
-    assert cost <= 1.01 * best_threshold(moments)
-    assert cost <= 1.08 * cost_per_group(optimum, moments)
-    lost = np.mean([appraise(boundaries, moments).lost_share for boundaries, _ in in_force])
+    cost, _, lost, moments = mean_over_runs(rates, k, steps, seeds=(1, 2))
+    optimum = best_boundaries(moments, Objective(max_false_abandon=CAP))
+    assert cost <= 1.0025
+    assert cost <= 1.01 * best_threshold(moments) * moments.effective / k
+    assert cost <= 1.08 * cost_per_group(optimum, moments) * moments.effective / k
     assert lost <= CAP + 0.02
 
 
-@pytest.mark.parametrize(
-    ("rates", "k", "steps", "above_threshold", "above_ds"),
-    [
-        ((0.0, 0.1), 8, 30, 0.012, 0.0),
-        ((0.0, 0.1), 16, 25, 0.01, 0.0),
-        ((0.05, 0.95), 8, 30, 0.006, 0.006),
-        ((0.05, 0.95), 16, 25, 0.003, 0.003),
-    ],
-)
-def test_auto_gains_what_there_is_to_gain_and_sees_no_gain_where_there_is_none(
-    rates, k, steps, above_threshold, above_ds
-):
-    """Half the prompts at each of two rates, mean over four seeds; single runs waver more, up to 1.8%.
+NOTHING_PAYS = [(0.02, 0.98), (0.05, 0.95), (0.1, 0.5)]
+LITTLE_PAYS = [(0.0, 0.05), (0.0, 0.1), (0.9, 1.0)]
 
-    Zeros and 0.1: abandoning gains 2% at k = 8 and 7% at k = 16, which is missed where it is not believed. Of 0.05 and
-    0.95 nearly all saturated prefixes turn late: abandoning gains nothing, which is missed where noise is believed.
+
+@pytest.mark.parametrize(("k", "steps"), [(8, 40), (16, 30)])
+@pytest.mark.parametrize("rates", NOTHING_PAYS)
+def test_where_nothing_pays_auto_is_dynamic_sampling_up_to_what_learning_costs(rates, k, steps):
+    """Half the prompts at each of two rates, 4 seeds, from nothing; single runs up to 0.8%.
+
+    There the best that abandoning can do is to cost 0.3 to 1.8% more than DS, so telling it from a gain takes more
+    prompts than a run remembers. Measured over 16 to 24 seeds: 0.0 to 0.18% above DS, standard errors of 0.05%.
     """
-    rates = np.repeat(rates, 10_000)
-    in_force = [pair for seed in range(1, 5) for pair in boundaries_in_force(k, lambda step: rates, steps, seed)]
-    moments = in_force[0][1]
-    cost = np.mean([cost_per_group(boundaries, moments) for boundaries, _ in in_force])
-    assert cost <= (1 + above_threshold) * best_threshold(moments)
-    assert cost <= (1 + above_ds) * k / moments.effective
+    cost, late, _, _ = mean_over_runs(np.repeat(rates, 10_000), k, steps, range(4))
+    assert cost <= 1.0025 and late <= 1.0025
+
+
+@pytest.mark.parametrize(("k", "steps"), [(8, 40), (16, 30)])
+@pytest.mark.parametrize("rates", LITTLE_PAYS)
+def test_where_little_pays_auto_is_within_a_hundredth_of_the_best_threshold(rates, k, steps):
+    """Half the prompts at each of two rates, mean of 4 seeds: there is 0.5 to 7% to be gained."""
+    cost, late, _, moments = mean_over_runs(np.repeat(rates, 10_000), k, steps, range(4))
+    best = best_threshold(moments) * moments.effective / k
+    assert cost <= 1.01 * best and late <= 1.008 * best and cost < 1
 
 
 def test_auto_follows_a_policy_that_learns():

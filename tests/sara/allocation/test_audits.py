@@ -124,8 +124,16 @@ def test_a_complete_audit_is_trained_if_it_is_mixed_and_that_is_wanted(train_aud
     assert ledger.fate.tolist() == [Fate.COMMITTED if train_audited else Fate.AUDITED, Fate.AUDITED, Fate.AUDITED]
 
 
-def test_nothing_is_audited_by_default_or_without_lots():
-    for allocator, lots in ((SequentialAllocator(8), np.zeros(2)), (SequentialAllocator(8, audit_rate=1.0), None)):
+def test_a_hundredth_is_audited_by_default():
+    lots = np.array([0.0099, 0.0101])
+    ledger = ledger_of([4, 4], [0, 4], [Fate.OPEN] * 2, lots=lots)
+    SequentialAllocator(8).judge(ledger)
+    assert ledger.fate.tolist() == [Fate.AUDITED, Fate.ABANDONED_PASS]
+
+
+def test_nothing_is_audited_at_a_rate_of_0_or_without_lots():
+    for rate, lots in ((0.0, np.zeros(2)), (1.0, None)):
+        allocator = SequentialAllocator(8, audit_rate=rate)
         ledger = ledger_of([4, 4], [0, 4], [Fate.OPEN] * 2, lots=lots)
         allocator.judge(ledger)
         assert ledger.fate.tolist() == [Fate.ABANDONED_FAIL, Fate.ABANDONED_PASS]

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from sara.allocation.boundaries import Boundaries, Objective, appraise, best_boundaries
+from sara.allocation.evidence import gather
 from sara.allocation.moments import RateMoments, beta_moments, mixture_moments
+from sara.allocation.outcome_table import OutcomeTable
 from sara.simulation import exact
 from sara.simulation.mixtures import RateMixture
 
@@ -265,9 +268,22 @@ def test_boundaries_take_effect_at_the_next_look():
 
 
 def test_a_loss_needs_evidence():
-    """Rates 0 and 0.1, half each, k = 16: from 10 prompts nothing is abandoned, from very many as if all were known."""
+    """Rates 0 and 0.1, half each, k = 16, as expected of so many whole groups: abandoning gains 7%.
+
+    From 10 prompts nothing is abandoned, from very many as if all were known. Where every rate is 0.1, so that nothing
+    is to be gained, evidence wins over a prior that says there is.
+    """
     moments = mixture_moments(16, np.array([0.0, 0.1]), np.array([0.5, 0.5]))
     known = best_boundaries(moments, Objective())
     assert min(known[:2]) < 16
-    assert best_boundaries(moments, Objective(), prompts=10)[:2] == (16, 16)
-    assert best_boundaries(moments, Objective(), prompts=1e9) == known
+    assert best_boundaries(moments, Objective(), evidence=expected_evidence([0, 0.1], 10))[:2] == (16, 16)
+    assert best_boundaries(moments, Objective(), evidence=expected_evidence([0, 0.1], 1e6)) == known
+    assert best_boundaries(moments, Objective(), evidence=expected_evidence([0.1], 1e6))[:2] == (16, 16)
+
+
+def expected_evidence(rates, prompts, k=16):
+    table, s = OutcomeTable(k, 1.0), np.arange(k + 1)
+    table.record(np.full(k + 1, k), s, s)
+    chances = binom.pmf(s[:, None], k, np.array(rates)).mean(axis=1)
+    table.cells = table.cells._replace(count=prompts * chances)
+    return gather(table, chances)
