@@ -65,10 +65,12 @@ def fill_costs(
     passes: ArrayLike,
     tokens_right: float = 1.0,
     tokens_wrong: float = 1.0,
+    audit_rate: float = 0.0,
 ) -> Costs:
     """Costs in fill mode: a mixed group is drawn up to k, so only the boundaries (f, p) matter, not the rounds.
 
     fails, passes  whole numbers in 1..k that broadcast together; both k is DS
+    audit_rate     share of the abandoned prompts that is run on to k, and trained on if it turns out mixed
 
     One prompt of rate r draws N = f with chance (1-r)^f, p with chance r^p, else k. N is a stopping time, so the
     right rollouts number r E[N | r] (Wald's identity).
@@ -79,8 +81,8 @@ def fill_costs(
     rollouts = k - (k - fails) * all_fail - (k - passes) * all_pass
     right = k * mixture.mean - (k - fails) * right_if_fail - (k - passes) * right_if_pass
     effective = _above_rounding(1 - all_fail - all_pass)
-    trained_right = right - passes * all_pass
-    return _costs(mixture, k, rollouts, right, effective, trained_right, k * effective, tokens_right, tokens_wrong)
+    sums = rollouts, right, effective, right - passes * all_pass, k * effective
+    return _costs(mixture, k, _audited(mixture, k, fails, passes, sums, audit_rate), tokens_right, tokens_wrong)
 
 
 def stop_costs(
@@ -91,10 +93,12 @@ def stop_costs(
     increment: int,
     tokens_right: float = 1.0,
     tokens_wrong: float = 1.0,
+    audit_rate: float = 0.0,
 ) -> Costs:
     """Costs in stop mode: a group is trained on as it is after the round in which it turned mixed.
 
-    Boundaries that are no round's end are put off to the next one, as the allocator would.
+    Audited prompts are run on to k here too. Boundaries that are no round's end are put off to the next one, as the
+    allocator would.
     """
     checks = round_ends(k, probe, increment)  # (R,)
     fails, passes = (int(checks[np.searchsorted(checks, boundary)]) for boundary in boundaries)
@@ -106,26 +110,14 @@ def stop_costs(
     rollouts, right = (drawn * goes_on).sum(), (drawn * right_goes_on).sum()
     all_fail, all_pass = mixture.moment(0, fails), mixture.moment(passes, 0)
     effective = _above_rounding(1 - all_fail - all_pass)
-    trained, trained_right = rollouts - fails * all_fail - passes * all_pass, right - passes * all_pass
-    return _costs(mixture, k, rollouts, right, effective, trained_right, trained, tokens_right, tokens_wrong)
+    trained = rollouts - fails * all_fail - passes * all_pass
+    sums = rollouts, right, effective, right - passes * all_pass, trained
+    return _costs(mixture, k, _audited(mixture, k, fails, passes, sums, audit_rate), tokens_right, tokens_wrong)
 
 
 def ds_costs(mixture: RateMixture, k: int, tokens_right: float = 1.0, tokens_wrong: float = 1.0) -> Costs:
     """Costs of dynamic sampling: whole groups only."""
     return fill_costs(mixture, k, k, k, tokens_right, tokens_wrong)
-
-
-def with_audits(costs: Costs, whole: Costs, audit_rate: float) -> Costs:
-    """Costs in fill mode where a share of the abandoned prompts, drawn by lot, is run on to k and trained on if mixed.
-
-    costs, whole  of the boundaries, and of dynamic sampling, by which an audited prompt fares
-    """
-    kept, audited = 1 - audit_rate, audit_rate
-    rollouts, tokens, effective = (kept * of + audited * at_k for of, at_k in zip(costs[:3], whole[:3], strict=True))
-    rates = [np.nan_to_num(of.trained_rate) for of in (costs, whole)]  # not a number where nothing is trained on
-    right = kept * costs.effective * rates[0] + audited * whole.effective * rates[1]
-    trained_rate = np.divide(right, effective, out=np.full_like(effective, np.nan), where=effective > 0)
-    return Costs(rollouts, tokens, effective, kept * costs.lost, trained_rate)
 
 
 def threshold_boundaries(
@@ -185,7 +177,26 @@ def round_ends(k: int, probe: int, increment: int) -> NDArray[np.int64]:
     return np.append(np.arange(probe, k, increment), k)
 
 
-def _costs(mixture, k, rollouts, right, effective, trained_right, trained, tokens_right, tokens_wrong) -> Costs:
+def _audited(mixture, k, fails, passes, sums, audit_rate) -> tuple[NDArray[np.float64], ...]:
+    """The sums of `_costs` with what audits add: the rollouts from the boundary to k, and the groups they turn up."""
+    fail, fail_at_k = mixture.moment(0, fails), mixture.moment(0, k)
+    passed, passed_at_k = mixture.moment(passes, 0), mixture.moment(k, 0)
+    right_after_fail = (k - fails) * mixture.moment(1, fails)
+    right_after_pass = (k - passes) * mixture.moment(passes + 1, 0)
+    effective = fail - fail_at_k + passed - passed_at_k
+    added = (
+        (k - fails) * fail + (k - passes) * passed,
+        right_after_fail + right_after_pass,
+        effective,
+        right_after_fail + passes * passed + right_after_pass - k * passed_at_k,  # of those that turn
+        k * effective,
+    )
+    return tuple(of + audit_rate * more for of, more in zip(sums, added, strict=True))
+
+
+def _costs(mixture, k, sums, tokens_right, tokens_wrong) -> Costs:
+    """From the means of a prompt's rollouts, right ones, chance to be effective, right ones trained on, all trained."""
+    rollouts, right, effective, trained_right, trained = sums
     tokens = tokens_right * right + tokens_wrong * (rollouts - right)
     at_k = _above_rounding(1 - mixture.moment(0, k) - mixture.moment(k, 0))
     lost = 1 - np.divide(effective, at_k, out=np.ones_like(effective), where=at_k > 0)

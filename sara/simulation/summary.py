@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sara.config import AUTO
 from sara.simulation.config import SimulateConfig
-from sara.simulation.exact import Costs, ds_costs, fill_costs, stop_costs, threshold_boundaries, with_audits
+from sara.simulation.exact import Costs, ds_costs, fill_costs, stop_costs, threshold_boundaries
 from sara.simulation.oracle import ORACLE
 from sara.simulation.run import Run, Trace
 
@@ -162,14 +162,13 @@ def _exact_costs(config: SimulateConfig, run: Run) -> Costs | None:
     num_auto, is_filled = paces.count(AUTO), allocation.on_commit == "fill"
     if run.strategy != "sara" or allocation.tau_low == AUTO:
         return None
-    if num_auto == 1 or ((num_auto or allocation.audit_rate) and not is_filled):
+    if num_auto == 1 or (num_auto and not is_filled):
         return None
     own_paces = (1, 1) if num_auto else paces  # automatic rounds end at the boundaries, wherever those are
     boundaries = threshold_boundaries(allocation.k, allocation.tau_low, allocation.alpha0, allocation.beta0, *own_paces)
     if is_filled:
-        costs, whole = fill_costs(mixture, allocation.k, *boundaries), ds_costs(mixture, allocation.k)
-        return with_audits(costs, whole, allocation.audit_rate)
-    return stop_costs(mixture, allocation.k, boundaries, *own_paces)
+        return fill_costs(mixture, allocation.k, *boundaries, audit_rate=allocation.audit_rate)
+    return stop_costs(mixture, allocation.k, boundaries, *own_paces, audit_rate=allocation.audit_rate)
 
 
 def _totals(traces: Sequence[Trace], metric: str) -> NDArray[np.float64]:

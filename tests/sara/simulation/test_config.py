@@ -56,7 +56,7 @@ def test_components_win_over_the_name():
     ("override", "message"),
     [
         ("grid.tau_low=2", r"grid\.tau_low\.0 = 2; expected a number in \(0, 1\), or 'auto'"),
-        ("grid.probe=0.5,1.5", r"grid\.probe\.1 = '1\.5'; expected a whole number from 1 up, a share of k"),
+        ("grid.probe=0.5,1.5", r"grid\.probe\.1 = 1\.5; expected a whole number from 1 up, a share of k"),
         ("grid.k=1", r"grid\.k\.0 = 1"),
         ("grid.prior=[1,1]", r"grid\.prior\.0 = 1"),
         ("grid.probe=40", r"every probe is larger than every k"),

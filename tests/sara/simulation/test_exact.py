@@ -55,6 +55,33 @@ def test_three_rollouts_at_an_even_chance_by_hand():
     assert costs.rollouts_per_group == pytest.approx(4.4)
 
 
+@given(
+    mixture=mixtures,
+    k=st.sampled_from([3, 8]),
+    fails=st.integers(1, 8),
+    passes=st.integers(1, 8),
+    pace=st.tuples(st.integers(1, 8), st.integers(1, 4)),
+)
+def test_audits_of_every_abandoned_prompt_leave_nothing_lost(mixture, k, fails, passes, pace):
+    """In fill mode that is dynamic sampling; half of them costs half of the way there, in both modes."""
+    pair, probe = BoundaryPair(min(fails, k), min(passes, k)), min(pace[0], k)
+    whole = ds_costs(mixture, k, 2.0, 3.0)
+    np.testing.assert_allclose(fill_costs(mixture, k, *pair, 2.0, 3.0, audit_rate=1.0), whole, rtol=1e-9, atol=1e-9)
+    none, half, every = (stop_costs(mixture, k, pair, probe, pace[1], 2.0, 3.0, rate) for rate in (0.0, 0.5, 1.0))
+    np.testing.assert_allclose(half[:4], (np.array(none[:4]) + np.array(every[:4])) / 2, rtol=1e-9, atol=1e-9)
+    assert every.lost == pytest.approx(0, abs=1e-9) and every.rollouts <= k + 1e-9
+
+
+def test_an_audit_by_hand():
+    """k = 3, r = 1/2 as above, every second of those abandoned after 2 fails (1/4) run on: 1/8 more rollouts, of which
+    half are right and turn the group: 1/16 more are effective, with a right one of three each."""
+    costs = fill_costs(RateMixture.of([{"rate": 0.5}]), 3, 2, 3, audit_rate=0.5)
+    assert costs.rollouts == pytest.approx(2.75 + 1 / 8)
+    assert costs.effective == pytest.approx(5 / 8 + 1 / 16)
+    assert costs.lost == pytest.approx(1 / 12)
+    assert costs.trained_rate == pytest.approx((1 + 1 / 16) / (15 / 8 + 3 / 16))
+
+
 @pytest.mark.parametrize(
     ("population", "fixed"),
     [

@@ -53,14 +53,14 @@ def test_a_summary_by_hand():
     assert sara.rollouts_vs_uniform is None and sara.rollouts_vs_oracle is None
     assert (ds.tau_low, sara.tau_low, sara.probe) == (None, 0.5, 4)
     assert ds.exact_rollouts_per_group == pytest.approx(29.57, abs=0.01)
-    assert sara.exact_rollouts_per_group == pytest.approx(24.46, abs=0.01)
+    assert sara.exact_rollouts_per_group == pytest.approx(24.53, abs=0.01)  # 24.46 without audits
 
 
 def test_a_closed_form_is_given_only_where_the_rounds_are_known():
     settings = {"strategies": ("sara",), "steps": 2, "num_seeds": 1}
     costs = []
     for probe, increment in ((3, 3), ("auto", "auto"), (3, "auto"), ("auto", 3)):
-        config = SimulateConfig(**settings, allocation={"probe": probe, "increment": increment})
+        config = SimulateConfig(**settings, allocation={"probe": probe, "increment": increment, "audit_rate": 0})
         costs.append(summarise(config, [trace(plan_runs(config)[0], 0, [9, 9], [1, 1])])[0].exact_rollouts_per_group)
     # After 6 (rounds end at 3 and 6) and after 4, where tau_low = 0.5 abandons.
     assert costs[:2] == pytest.approx([26.922, 24.459], abs=0.001)
