@@ -59,8 +59,8 @@ def replay(
     probes = _numbers("--probe", probe, int) or None
     ks = _numbers("--k", k, int)
     alpha0, beta0 = _pair("--prior", prior)
-    for option, number in (("--threshold", threshold), ("--max-lost", max_lost), ("--max-rounds", max_rounds)):
-        _require_finite(option, number)
+    _require_finite("--threshold", threshold)
+    _require_finite("--max-rounds", max_rounds)
     size = sum(path.stat().st_size for path in find_logs(files))
     open_folder(out)
     with progress("reading") as on_progress:

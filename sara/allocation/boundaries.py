@@ -91,9 +91,9 @@ def best_boundaries(
                       beyond the batch are then dropped before they are filled (measured for uniform rates at
                       k = 8 to 32: 1 to 4% fewer rollouts, for one more round)
     lengths           cost of a right and of a wrong rollout; (1, 1) counts rollouts
-    evidence          what was observed, where the prior was learned: groups are lost only by plans that bring more
-                      for their cost than the best that loses none by evidence too, whatever the prior says. None:
-                      the prior is known
+    evidence          what was observed, where the prior was learned: groups are lost only by plans that by evidence
+                      too, whatever the prior says, keep to the cap and bring more for their cost than the best that
+                      loses none. None: the prior is known
     """
     plans = _Plans(moments, objective, probe, increment, lengths)
     near = np.flatnonzero(plans.is_near_best(evidence))
@@ -153,14 +153,18 @@ class _Plans:
     def is_near_best(self, evidence: Evidence | None) -> NDArray[np.bool_]:
         """(M, L, L) bool: the plans that are allowed and, up to the indifference, as good as the best of them."""
         is_first = np.diff(self.looks, axis=1, prepend=0) > 0  # (M, L): not padding
-        is_allowed = is_first[:, :, None] & is_first[:, None, :] & (self.lost <= self._most_lost)
+        is_allowed = is_first[:, :, None] & is_first[:, None, :]
         if not self.is_paced:
             is_allowed &= self.rounds <= self.objective.max_rounds
-        if evidence is not None:
-            is_allowed &= self.is_lossless | self._is_evident(evidence)
+        is_allowed &= self.is_within_cap if evidence is None else self.is_lossless | self._is_evident(evidence)
         rate = self.value / self.cost
         best = rate[is_allowed].max()
         return is_allowed & (rate >= best * (1 - self.objective.indifference) - _ROUNDING * abs(best))
+
+    @property
+    def is_within_cap(self) -> NDArray[np.bool_]:
+        """(M, L, L) bool: the plans that lose no more groups than they may."""
+        return self.lost <= self._most_lost
 
     @property
     def is_lossless(self) -> NDArray[np.bool_]:
@@ -183,11 +187,11 @@ class _Plans:
         return np.log(rate / rate[base]), np.sqrt(np.maximum(variance, 0.0))
 
     def _is_evident(self, evidence: Evidence) -> NDArray[np.bool_]:
-        """(M, L, L) bool: the plans whose gain, as observed, is as many standard errors above 0 as are demanded."""
+        """(M, L, L) bool: as observed, the plan is within the cap, and its gain as many errors above 0 as demanded."""
         is_any_pace = self.objective.on_commit == "fill"  # then the pace changes neither value nor cost
-        pace = (1, 1) if is_any_pace else self._pace
-        gain, error = _Plans(evidence.moments, self.objective, *pace, self.lengths).gains(evidence.deviations)
-        is_evident = gain > evidence.demand * error
+        observed = _Plans(evidence.moments, self.objective, *((1, 1) if is_any_pace else self._pace), self.lengths)
+        gain, error = observed.gains(evidence.deviations)
+        is_evident = observed.is_within_cap & (gain > evidence.demand * error)
         return is_evident[0][self.looks[:, :, None] - 1, self.looks[:, None, :] - 1] if is_any_pace else is_evident
 
     def _deviate(self, deviations: RateMoments) -> tuple[Parts, Parts]:

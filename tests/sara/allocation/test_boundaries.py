@@ -287,3 +287,13 @@ def expected_evidence(rates, prompts, k=16):
     chances = binom.pmf(s[:, None], k, np.array(rates)).mean(axis=1)
     table.cells = table.cells._replace(count=prompts * chances)
     return gather(table, chances)
+
+
+def test_the_cap_is_on_what_is_observed_to_be_lost():
+    """Zeros and 0.2, k = 16: 24% of the groups are lost after 6 failures, 31% after 5. A prior of zeros and 0.3 would
+    say that 5 lose 16%, and 4 lose 24%."""
+    truth, prior = (mixture_moments(16, np.array([0.0, rate]), np.array([0.5, 0.5])) for rate in (0.2, 0.3))
+    capped = Objective(max_false_abandon=0.25)
+    assert best_boundaries(prior, capped)[:2] == (4, 16)
+    found = best_boundaries(prior, capped, evidence=expected_evidence([0, 0.2], 1e6))
+    assert found[:2] == (6, 16) and appraise(found, truth).lost_share < 0.25
