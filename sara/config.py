@@ -80,6 +80,7 @@ AUTO = "auto"
 GENERATED_SIZE = 512
 Threshold = Annotated[float | Literal["auto"], BeforeValidator(_as_threshold)]
 Pace = Annotated[int | Literal["auto"], BeforeValidator(_as_pace)]
+Schedule = Literal["rounds", "stream"]
 ClosedShare = Annotated[float, Field(ge=0, le=1)]
 StrategyName = Annotated[str, AfterValidator(_is_strategy)]
 AlgorithmName = Annotated[str, AfterValidator(_is_algorithm)]
@@ -197,7 +198,7 @@ class AllocationConfig(Section):
     budget: PositiveInt | None = Field(
         None, description="Hard cap on a step's rollouts; if not set, what max_gen_batches full chunks cost"
     )
-    schedule: Literal["rounds", "stream"] = Field(
+    schedule: Schedule = Field(
         "rounds", description="Decide when all rollouts of a round have ended, or whenever one has (docs/streaming.md)"
     )
     max_rounds: PositiveInt = Field(20, description="Rounds after which a step ends with what it has")

@@ -69,6 +69,10 @@ class Slots:
         self.states[where] = SlotState.RUNNING
         return where
 
+    @property
+    def is_any_waiting(self) -> bool:
+        return bool((self.states == SlotState.WAITING).any())
+
     def readable(self, rows: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Those of `rows` (O,) bool whose next slot has ended or is skipped, (R,) int64."""
         rows = np.flatnonzero(rows & (self.read < self.k))

@@ -60,9 +60,12 @@ def collect_streaming(
     """Collect the groups of one step in a stream. `seed` is the run seed; see `Step` for the rest."""
     collection = StreamCollection(step, selector, allocator, limits, seed, max_redraws)
     while not collection.is_over:
-        source.start(step, collection.next_draws(source.num_free))
-        unwanted = collection.observe(*source.advance())
-        if unwanted.size:
+        draws = collection.next_draws(source.num_free)
+        if draws.size:
+            source.start(step, draws)
+        ended, outcomes = source.advance()
+        if ended.size:
+            unwanted = collection.observe(ended, outcomes)
             collection.count_aborted(unwanted, source.abort(unwanted))
     return collection.finish()
 
@@ -82,6 +85,8 @@ class StreamCollection(Step):
     def next_draws(self, places: int) -> Draws:
         """What to start now, at most `places` draws; the prompts opened first come first."""
         self._decide()
+        if not places or not self._slots.is_any_waiting:
+            return Draws.of([])
         rows, slots = self._slots.start(self._is_wanted, places)
         self._num_running += rows.size
         return self._named(rows, slots)

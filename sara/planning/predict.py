@@ -101,7 +101,7 @@ def _step(config: PlanConfig, pool: Pool, strategy: str, allocation: AllocationC
 
 
 def _exact_step(config: PlanConfig, pool: Pool, strategy: str, allocation: AllocationConfig) -> _Step | None:
-    """None where there is no closed form: other strategies, a budget, or a step that may not reach its target."""
+    """None where there is no closed form: other strategies, a budget, a stream, a step that may miss its target."""
     k, target = allocation.k, allocation.groups_per_step
     group = ds_costs(pool.mixture, k, config.tokens.right, config.tokens.wrong)
     chunks_in_pool = num_prompts(config, pool) // target
@@ -111,7 +111,7 @@ def _exact_step(config: PlanConfig, pool: Pool, strategy: str, allocation: Alloc
         return _whole_groups(k, target, float(group.tokens), 1.0, target * float(group.effective))
     max_chunks = min(allocation.max_gen_batches, allocation.max_rounds, chunks_in_pool)
     is_at_risk = binom.cdf(target - 1, target * max_chunks, group.effective) > _RARE
-    if strategy != "ds" or is_at_risk:
+    if strategy != "ds" or is_at_risk or allocation.schedule == "stream":
         return None
     chunks = expected_chunks(float(group.effective), target, target, max_chunks)
     return _whole_groups(k, target * chunks, float(group.tokens), chunks, float(target))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from itertools import product
+from math import prod
 from typing import Annotated, Any
 
 from pydantic import (
@@ -22,7 +23,7 @@ from pydantic import (
     model_validator,
 )
 
-from sara.config import AUTO, AllocationConfig, NonNegativeFloat, NonNegativeInt, Section, SelectionConfig
+from sara.config import AUTO, AllocationConfig, NonNegativeFloat, NonNegativeInt, Schedule, Section, SelectionConfig
 from sara.simulation.mixtures import POPULATIONS, RateMixture
 from sara.simulation.oracle import ORACLE
 from sara.strategies import STRATEGIES
@@ -120,6 +121,9 @@ class TokensConfig(Section):
 
     right: Annotated[float, Field(ge=1)] = Field(600.0, description="Mean tokens of a right rollout")
     wrong: Annotated[float, Field(ge=1)] = Field(1000.0, description="Mean tokens of a wrong rollout")
+    tail: NonNegativeFloat = Field(
+        0.0, description="0: lengths from half to 1.5 times the mean; else log-normal ones, this the sigma"
+    )
 
 
 class GridConfig(Section):
@@ -136,6 +140,9 @@ class GridConfig(Section):
         None, description="SARA: rollouts in a prompt's later rounds; below 1, a share of k"
     )
     prior: tuple[Prior, ...] | None = Field(None, description="SARA: priors [alpha0, beta0]")
+    schedule: Annotated[tuple[Schedule, ...], BeforeValidator(one_or_more)] | None = Field(
+        None, description="Schedules, 'rounds' and 'stream'"
+    )
 
     def varied(self) -> list[str]:
         """Names of the settings with more than one value."""
@@ -152,6 +159,9 @@ class SimulateConfig(Section):
     steps: PositiveInt = Field(100, description="Steps of each run")
     num_seeds: PositiveInt = Field(8, description="Runs of each strategy and setting")
     first_seed: NonNegativeInt = Field(0, description="Seed of the first run; the others follow")
+    places: PositiveInt | None = Field(
+        None, description="Rollouts decoded at a time; if set, how long steps take is told, in decode steps"
+    )
     population: PopulationConfig = PopulationConfig()
     tokens: TokensConfig = TokensConfig()
     selection: SelectionConfig = SelectionConfig()
@@ -172,13 +182,14 @@ class SimulateConfig(Section):
         """The allocation of every combination in the grid whose probe fits in a group, k varying slowest."""
         own, grid = self.allocation, self.grid
         found = [
-            _allocation(own, k, tau_low, probe, increment, prior)
-            for k, tau_low, probe, increment, prior in product(
+            _allocation(own, k, tau_low, probe, increment, prior, schedule)
+            for k, tau_low, probe, increment, prior, schedule in product(
                 grid.k or (own.k,),
                 grid.tau_low or (own.tau_low,),
                 grid.probe or (own.probe,),
                 grid.increment or (own.increment,),
                 grid.prior or ((own.alpha0, own.beta0),),
+                grid.schedule or (own.schedule,),
             )
             if not _exceeds(probe, k)
         ]
@@ -188,12 +199,12 @@ class SimulateConfig(Section):
         """Combinations of the grid with a probe larger than k."""
         grid = self.grid
         pairs = product(grid.k or (self.allocation.k,), grid.probe or (self.allocation.probe,))
-        others = [len(values or (0,)) for values in (grid.tau_low, grid.increment, grid.prior)]
-        return sum(_exceeds(probe, k) for k, probe in pairs) * others[0] * others[1] * others[2]
+        others = [len(values or (0,)) for values in (grid.tau_low, grid.increment, grid.prior, grid.schedule)]
+        return sum(_exceeds(probe, k) for k, probe in pairs) * prod(others)
 
 
 def _allocation(
-    own: AllocationConfig, k: int, tau_low: float | str, probe: Any, increment: Any, prior: Prior
+    own: AllocationConfig, k: int, tau_low: float | str, probe: Any, increment: Any, prior: Prior, schedule: Schedule
 ) -> AllocationConfig:
     changed = {
         "k": k,
@@ -202,6 +213,7 @@ def _allocation(
         "increment": _in_rollouts(increment, k),
         "alpha0": prior[0],
         "beta0": prior[1],
+        "schedule": schedule,
     }
     try:
         return AllocationConfig(**own.model_dump() | changed)

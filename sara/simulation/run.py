@@ -11,14 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sara.allocation import Allocator, Fate
-from sara.collection import Collection, collect
+from sara.collection import SCHEDULES, Collection
 from sara.config import AllocationConfig
 from sara.seeds import step_rng
 from sara.selection import Selector
 from sara.simulation.config import SimulateConfig
 from sara.simulation.oracle import ORACLE, OracleSelector, WholeGroupsAllocator
 from sara.simulation.source import LearningPopulation
+from sara.simulation.timed import TimedSource
 from sara.strategies import STRATEGIES, configured_limits, configured_strategy
+
+_NO_LIMIT = 10**9  # places
 
 METRICS = (
     "rollouts/generated",
@@ -27,6 +30,7 @@ METRICS = (
     "groups/trained",
     "groups/effective",
     "rounds",
+    "decode_steps",
     "reward/trained_mean",
     "is_short",
 )
@@ -49,8 +53,8 @@ class Run:
 class Trace:
     """What a run did, step by step.
 
-    steps   name -> (T,) float64 for each of `METRICS`; `is_short` is 1 where a step ended below its target, and
-            `reward/trained_mean` is not a number where nothing was trained
+    steps   name -> (T,) float64 for each of `METRICS`; `is_short` is 1 where a step ended below its target,
+            `reward/trained_mean` is not a number where nothing was trained, `decode_steps` where nothing is timed
     """
 
     run: Run
@@ -62,13 +66,13 @@ class Trace:
 
 
 def plan_runs(config: SimulateConfig) -> list[Run]:
-    """Every strategy with every setting that matters to it: to all but SARA, only k does."""
+    """Every strategy with every setting that matters to it: to all but SARA, only k and the schedule do."""
     runs = []
     for strategy in config.strategies:
         of_strategy = [Run(strategy, allocation) for allocation in config.settings()]
         if not of_strategy[0].is_sequential:
-            first_of_each_k = {run.allocation.k: run for run in reversed(of_strategy)}
-            of_strategy = [first_of_each_k[k] for k in sorted(first_of_each_k)]
+            firsts = {(run.allocation.k, run.allocation.schedule): run for run in reversed(of_strategy)}
+            of_strategy = [firsts[setting] for setting in sorted(firsts)]
         runs += of_strategy
     return runs
 
@@ -79,11 +83,16 @@ def simulate(config: SimulateConfig, run: Run, seed: int) -> Trace:
     selector, allocator = build_run(config, run, source, seed)
     limits = configured_limits(run.allocation)
     steps = {metric: np.empty(config.steps) for metric in METRICS}
+    collect = SCHEDULES[run.allocation.schedule]
+    is_timed = config.places is not None or run.allocation.schedule == "stream"
+    drawn = TimedSource(source, config.places or _NO_LIMIT) if is_timed else source
     for step in range(1, config.steps + 1):
-        collection = collect(step, selector, allocator, source, limits, seed, run.allocation.max_redraws)
+        start = drawn.clock if is_timed else np.nan
+        collection = collect(step, selector, allocator, drawn, limits, seed, run.allocation.max_redraws)
         source.learn(collection.trained)
         for metric, value in _measure(collection, run.allocation.groups_per_step).items():
             steps[metric][step - 1] = value
+        steps["decode_steps"][step - 1] = drawn.clock - start if is_timed else np.nan
     return Trace(run, seed, steps)
 
 
@@ -99,6 +108,7 @@ def build_population(config: SimulateConfig, seed: int) -> LearningPopulation:
         fade_steps=population.fade_steps,
         tokens_right=config.tokens.right,
         tokens_wrong=config.tokens.wrong,
+        tail=config.tokens.tail,
     )
 
 

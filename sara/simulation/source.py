@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, logit
+from scipy.special import expit, logit, ndtri
 
 from sara.allocation import MISSING, Draws, Outcomes
 from sara.seeds import rollout_seeds, step_rng, unit_interval
@@ -23,8 +23,8 @@ class PopulationSource:
     tokens_right   mean tokens of a right rollout, (P,) or a scalar, at least 1
     tokens_wrong   the same of a wrong one
     missing_rate   share of draws that come back unscored, in [0, 1]
-
-    A length is uniform between half and one and a half times its mean.
+    tail           0: a length is uniform between half and one and a half times its mean; else it is log-normal with
+                   that mean, and this is the standard deviation of its logarithm
     """
 
     def __init__(
@@ -34,8 +34,10 @@ class PopulationSource:
         tokens_right: ArrayLike = 1.0,
         tokens_wrong: ArrayLike = 1.0,
         missing_rate: float = 0.0,
+        tail: float = 0.0,
     ) -> None:
         self.run_seed = int(run_seed)
+        self.tail = float(_table("tail", tail, 0, np.inf))
         self.success_rates = _table("success_rates", success_rates, 0, 1)
         self.tokens_right = np.broadcast_to(_table("tokens_right", tokens_right, 1, np.inf), self.success_rates.shape)
         self.tokens_wrong = np.broadcast_to(_table("tokens_wrong", tokens_wrong, 1, np.inf), self.success_rates.shape)
@@ -55,9 +57,15 @@ class PopulationSource:
         is_right = unit_interval(seeds, _REWARD) < self.rates(step, draws.prompts)
         is_missing = unit_interval(seeds, _MISSING) < self.missing_rate
         mean = np.where(is_right, self.tokens_right[draws.prompts], self.tokens_wrong[draws.prompts])
-        tokens = np.rint(mean * (0.5 + unit_interval(seeds, _LENGTH)))
+        tokens = np.rint(mean * self._relative_lengths(unit_interval(seeds, _LENGTH)))
         rewards = np.where(is_missing, MISSING, is_right).astype(np.int8)
         return Outcomes(rewards, np.maximum(tokens, 1).astype(np.int64))
+
+    def _relative_lengths(self, chance: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Lengths (N,) with mean 1, by inversion of uniform numbers (N,)."""
+        if not self.tail:
+            return 0.5 + chance
+        return np.exp(self.tail * ndtri(np.maximum(chance, 2.0**-54)) - self.tail**2 / 2)
 
 
 class LearningPopulation(PopulationSource):

@@ -38,6 +38,7 @@ class Row:
     step_rollouts_vs_uniform              rollouts of a step as a multiple of uniform's, which are k * B
     effective_share                       effective groups among those trained on
     rounds                                rounds of a step
+    decode_steps_per_group                time for one effective group, with as many places as configured
     trained_rate                          mean success rate of the rollouts trained on, step by step
     short_steps                           share of steps that ended with fewer groups than wanted
     exact_rollouts_per_group              the closed form without overshoot, where there is one (a fixed population)
@@ -50,6 +51,7 @@ class Row:
     increment: int | str | None
     alpha0: float | None
     beta0: float | None
+    schedule: str
     rollouts_per_group: Figure | None
     tokens_per_group: Figure | None
     rollouts_vs_ds: Figure | None
@@ -61,6 +63,7 @@ class Row:
     step_rollouts_vs_uniform: Figure
     effective_share: Figure | None
     rounds: Figure
+    decode_steps_per_group: Figure | None
     trained_rate: float | None
     short_steps: float
     exact_rollouts_per_group: float | None
@@ -97,12 +100,14 @@ def _row(config: SimulateConfig, run: Run, by_run: dict[Run, list[Trace]]) -> Ro
         strategy=run.strategy,
         k=run.allocation.k,
         **{name: getattr(run.allocation, name) if run.is_sequential else None for name in _SETTINGS},
+        schedule=run.allocation.schedule,
         rollouts_per_group=jackknife_ratio(rollouts, effective),
         tokens_per_group=jackknife_ratio(tokens, effective),
         **_comparisons(run, by_run),
         step_rollouts_vs_uniform=jackknife_ratio(rollouts, asked),
         effective_share=jackknife_ratio(effective, trained),
         rounds=jackknife_ratio(rounds, steps),
+        decode_steps_per_group=jackknife_ratio(_totals(traces, "decode_steps"), effective),
         trained_rate=float(np.nanmean(rates)) if np.isfinite(rates).any() else None,
         short_steps=float(np.mean([trace.steps["is_short"].mean() for trace in traces])),
         exact_rollouts_per_group=_exact(config, run),
@@ -110,13 +115,17 @@ def _row(config: SimulateConfig, run: Run, by_run: dict[Run, list[Trace]]) -> Ro
 
 
 def _comparisons(run: Run, by_run: dict[Run, list[Trace]]) -> dict[str, Figure | None]:
-    """Costs for an effective group as shares of the references' at the same k."""
+    """Costs for an effective group as shares of the references' at the same k, under the same schedule."""
     found = {}
     for reference, name in (("ds", "ds"), ("uniform", "uniform"), (ORACLE, "oracle")):
-        theirs = [other for other in by_run if (other.strategy, other.allocation.k) == (reference, run.allocation.k)]
+        theirs = [other for other in by_run if other.strategy == reference and _are_alike(run, other)]
         for unit in ("rollouts", "tokens"):
             found[f"{unit}_vs_{name}"] = _relative(unit, by_run[run], by_run[theirs[0]]) if theirs else None
     return found
+
+
+def _are_alike(run: Run, other: Run) -> bool:
+    return (run.allocation.k, run.allocation.schedule) == (other.allocation.k, other.allocation.schedule)
 
 
 def _relative(unit: str, ours: Sequence[Trace], theirs: Sequence[Trace]) -> Figure | None:
@@ -148,8 +157,8 @@ def _jackknife(statistic: Callable[..., NDArray[np.float64]], *columns: NDArray[
 
 def _exact(config: SimulateConfig, run: Run) -> float | None:
     """Closed form of `rollouts_per_group`; None where selection or a moving policy has none."""
-    if not config.population.is_static:
-        return None
+    if not config.population.is_static or run.allocation.schedule == "stream":
+        return None  # a stream adds what it aborts
     costs = _exact_costs(config, run)
     return None if costs is None or costs.effective == 0 else float(costs.rollouts_per_group)
 

@@ -82,6 +82,8 @@ def notes(config: SimulateConfig) -> list[str]:
         f"{config.population.prompts:,} prompts; rollouts and tokens are for one effective group; "
         "± is one standard error over seeds"
     ]
+    if config.places:
+        lines.append(f"decode steps: time for one effective group with {config.places} rollouts decoded at a time")
     if config.population.is_static:
         lines.append("exact: closed form for a fixed population, without the overshoot of batches")
         lines += [_best_known(config, k) for k in sorted({setting.k for setting in config.settings()})]
@@ -132,6 +134,7 @@ _SETTINGS = {
     "tau_low": Column("tau_low", lambda row: _setting(row.tau_low)),
     "probe": Column("probe", lambda row: _setting(row.probe)),
     "increment": Column("increment", lambda row: _setting(row.increment)),
+    "schedule": Column("schedule", lambda row: row.schedule),
     "prior": Column("prior", lambda row: "" if row.alpha0 is None else f"{row.alpha0:g}, {row.beta0:g}"),
 }
 _FIGURES = (
@@ -145,6 +148,7 @@ _FIGURES = (
     Column("step,\n× uniform", lambda row: f"{row.step_rollouts_vs_uniform.value:.2f}", is_optional=True),
     Column("effective", lambda row: formats.share(row.effective_share and row.effective_share.value)),
     Column("rounds", lambda row: formats.rounds(row.rounds.value)),
+    Column("decode\nsteps", lambda row: _with_error(row.decode_steps_per_group), is_optional=True),
     Column("trained\nrate", lambda row: _optional(row.trained_rate, ".2f"), is_optional=True),
     Column("short\nsteps", lambda row: f"{100 * row.short_steps:.0f}%", is_optional=True),
 )
