@@ -68,9 +68,11 @@ class Engine(ABC):
     """Turns prompts into completions: submit requests, advance until they have ended.
 
     policy_version   weight syncs so far
+    max_sequences    rollouts decoded together at most; a stream keeps that many in flight
     """
 
     policy_version: int = 0
+    max_sequences: int = 512
     shares_model: bool = False  # samples from the learner's own model, whose weights are its own at all times
 
     @abstractmethod
