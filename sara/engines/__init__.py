@@ -32,7 +32,9 @@ ENGINES: dict[str, Callable[[EngineConfig, Policy], Engine]] = {"hf": _make_hugg
 def make_engine(config: EngineConfig, policy: Policy) -> Engine:
     """The configured engine over the policy; to be closed. Raises ValueError if it cannot be had as configured."""
     require_engine(config)
-    return ENGINES[choose_engine(config.name, policy.model.device.type)](config, policy)
+    engine = ENGINES[choose_engine(config.name, policy.model.device.type)](config, policy)
+    engine.max_sequences = config.max_sequences
+    return engine
 
 
 def require_engine(config: EngineConfig) -> None:
