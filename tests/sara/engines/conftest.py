@@ -14,9 +14,15 @@ from sara.engines.base import Completion, Engine, Request
 from sara.models import Policy
 from sara.seeds import rollout_seeds
 
-needs_vllm = pytest.mark.skipif(not is_vllm_installed(), reason="vLLM is not installed; `make test` sets it up")
+NO_VLLM = "vLLM is not installed; `make test` sets it up"
 END_TOKEN_IDS = tuple(range(121, 132))  # so many that completions stop at very different lengths
 MAX_SEQUENCES = 64
+
+
+@pytest.fixture(scope="session")
+def needs_vllm() -> None:
+    if not is_vllm_installed():
+        pytest.skip(NO_VLLM)
 
 
 @pytest.fixture(scope="session")
@@ -25,9 +31,14 @@ def contract_policy(make_policy) -> Policy:
     return Policy(policy.tokenizer, policy.context, policy.model, END_TOKEN_IDS)
 
 
-@pytest.fixture(scope="session", params=["hf", pytest.param("vllm", marks=needs_vllm)])
+@pytest.fixture(
+    scope="session",
+    params=["hf", pytest.param("vllm", marks=pytest.mark.skipif(not is_vllm_installed(), reason=NO_VLLM))],
+)
 def engine(request, contract_policy) -> Iterator[Engine]:
     """One engine for the whole session: vLLM takes seconds to start. Whoever changes its weights puts them back."""
+    if request.param == "vllm":
+        request.getfixturevalue("needs_vllm")
     config = EngineConfig(name=request.param, max_sequences=MAX_SEQUENCES, cache_gib=0.25)
     engine = make_engine(config, contract_policy)
     yield engine
