@@ -54,12 +54,12 @@ def make_vllm_engine(config: EngineConfig, policy: Policy) -> SupervisedEngine:
 
     Raises ValueError if it cannot start as configured.
     """
-    settings = _settings(config, policy)
+    settings = make_settings(config, policy)
     supervision = Supervision(
         timeout_s=config.timeout_s,
         start_timeout_s=config.start_timeout_s,
         dtype=getattr(torch, settings.dtype),
-        environment=_environment(torch.get_num_threads(), torch.cuda.is_available() and not config.is_eager),
+        environment=make_environment(torch.get_num_threads(), torch.cuda.is_available() and not config.is_eager),
     )
     return SupervisedEngine(partial(build_engine, settings), policy.model.named_parameters(), supervision)
 
@@ -115,7 +115,7 @@ def _whole_prompts(settings: VLLMSettings) -> dict[str, Any]:
     }
 
 
-def _settings(config: EngineConfig, policy: Policy) -> VLLMSettings:
+def make_settings(config: EngineConfig, policy: Policy) -> VLLMSettings:
     if config.max_model_len and config.max_model_len > policy.context:
         raise ValueError(
             f"engine.max_model_len = {config.max_model_len}; expected at most {policy.context}, the model's context"
@@ -134,7 +134,7 @@ def _settings(config: EngineConfig, policy: Policy) -> VLLMSettings:
     )
 
 
-def _environment(threads: int, is_compiled: bool) -> dict[str, str]:
+def make_environment(threads: int, is_compiled: bool) -> dict[str, str]:
     return {
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # vLLM's core in the worker itself, where weights can be handed to it
         "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
