@@ -123,9 +123,8 @@ def report_sync(engine: SupervisedEngine, policy: Policy, repeats: int) -> None:
         engine.sync_weights(policy.model.named_parameters())
         times.append(time.perf_counter() - start)
     size = sum(weight.numel() * weight.element_size() for weight in policy.model.parameters())
-    console.print(
-        f"A weight sync of {size / 2**20:.1f} MiB: {1e3 * min(times):.0f} ms at best, median {1e3 * np.median(times):.0f} ms"
-    )
+    best, median = 1e3 * min(times), 1e3 * np.median(times)
+    console.print(f"A weight sync of {size / 2**20:.1f} MiB: {best:.0f} ms at best, median {median:.0f} ms")
 
 
 def report_step(vllm: Engine, huggingface: Engine, policy: Policy, config: RunConfig, repeats: int) -> None:
