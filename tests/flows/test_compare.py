@@ -10,6 +10,7 @@ import pytest
 from mlflow import MlflowClient
 
 from sara.config import CompareConfig
+from sara.engines import is_vllm_installed
 from sara.models import load_policy
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
@@ -35,7 +36,11 @@ def history(config: CompareConfig, run_id: str, metric: str) -> list[tuple[int, 
     return sorted((point.step, point.value) for point in points)
 
 
-def test_a_comparison_trains_evaluates_records_and_reports_every_strategy(small):
+@pytest.mark.parametrize("engine", ["hf", "vllm"])
+def test_a_comparison_trains_evaluates_records_and_reports_every_strategy(small, engine):
+    if engine == "vllm" and not is_vllm_installed():
+        pytest.skip("vLLM is not installed; `make test` sets it up")
+    small = small.model_copy(update={"engine": small.engine.model_copy(update={"name": engine, "cache_gib": 0.25})})
     result = run_compare(small)
     client = MlflowClient(small.tracking.uri)
     parent = client.get_run(result.mlflow_run_id)
