@@ -2,10 +2,10 @@
 
     python benchmarks/learner.py
 
-Each cell is a process of its own with one thread: processor seconds of an update (the best of several, after one to
-warm up), and how much the process's memory rose while it ran. The straightforward implementation does what most
-small trainers do: rollouts in the order they came, padded to the longest of their micro-batch, logits of every
-position in float32. Both are held to the same padded tokens in a micro-batch and end with the same loss.
+Each cell is a process of its own with one thread: processor seconds of an update (the best of several), and how much
+the process's memory rose while it ran. The straightforward implementation does what most small trainers do: rollouts in
+the order they came, padded to the longest of their micro-batch, logits of every position in float32. Both are held to
+the same padded tokens in a micro-batch and end with the same loss.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def make_model(vocab: int):
         return load_policy(ModelConfig()).model
     config = LlamaConfig(
         vocab_size=vocab,
-        hidden_size=64,
-        intermediate_size=128,
+        hidden_size=32,
+        intermediate_size=64,
         num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=4,
@@ -131,19 +131,19 @@ def measure(implementation: str, case: str, repeats: int) -> dict[str, float]:
     config = LearnerConfig(updates_per_step=1, micro_batch_tokens=settings["budget"])
     update = IMPLEMENTATIONS[implementation](model, config, examples)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    loss, seconds = update(), []
+    losses, seconds = [], []
     for _ in range(repeats):
         start = time.process_time()
-        update()
+        losses.append(update())
         seconds.append(time.process_time() - start)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return {"seconds": min(seconds), "mib": (peak - before) / 1024, "loss": loss}
+    return {"seconds": min(seconds), "mib": (peak - before) / 1024, "loss": losses[0]}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--one", nargs=2, metavar=("IMPLEMENTATION", "CASE"), help="measure one cell, as JSON")
-    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=3, help="updates in each cell")
     arguments = parser.parse_args()
     if arguments.one:
         print(json.dumps(measure(*arguments.one, arguments.repeats)))

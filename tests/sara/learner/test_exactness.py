@@ -320,3 +320,15 @@ def test_decoded_states_are_those_before_the_trained_tokens(make_exact, random_e
         ids = torch.tensor([[*prompt, *tokens]])
         expected.append(model.transformer(input_ids=ids).last_hidden_state[0, len(prompt) - 1 : -1])
     torch.testing.assert_close(states, torch.cat(expected), atol=1e-10, rtol=1e-10)
+
+
+@pytest.mark.parametrize("micro_batch_tokens", [4, 1000])
+def test_uneven_micro_batches_under_the_token_mean(make_exact, make_exact_learner, make_rollout, micro_batch_tokens):
+    # Advantages +1 on 1 token and -1 on 3, in one micro-batch or in two: loss (-1 * 1 + 1 * 3) / 4 = 0.5.
+    # (A mean of the means of two micro-batches would be (-1 + 1) / 2 = 0.)
+    model = make_exact()
+    examples = [TrainingExample(make_rollout((2,), (4,)), 1.0), TrainingExample(make_rollout((2,), (5, 6, 7)), -1.0)]
+    expected = slow_gradients(model, examples, "token")
+    metrics = update(make_exact_learner(model, micro_batch_tokens=micro_batch_tokens), examples)
+    assert metrics["loss"] == pytest.approx(0.5, abs=1e-12)
+    assert_same(expected, gradients(model))
