@@ -35,9 +35,9 @@ class OutputLayer:
         logits = torch.nn.functional.linear(hidden, self.weight, self.bias)
         logits = logits if logits.dtype == torch.float64 else logits.float()
         if self.cap is not None:
-            logits = self.cap * torch.tanh(logits * (self.scale / self.cap))
-            return logits / self.temperature
-        return logits * (self.scale / self.temperature)
+            return torch.tanh(logits * (self.scale / self.cap)) * (self.cap / self.temperature)
+        factor = self.scale / self.temperature
+        return logits if factor == 1.0 else logits.mul_(factor)  # in place: a copy is as large as the piece
 
 
 def token_logprobs(hidden: Tensor, targets: Tensor, layer: OutputLayer, piece_bytes: int) -> tuple[Tensor, Tensor]:
@@ -139,7 +139,9 @@ def _piece_gradient(
     By the logits z, with p their softmax: d log p_y / dz = 1[y] - p and d H / dz = -p (log p + H).
     """
     logits = layer.logits(hidden)
-    through_cap = 1.0 if layer.cap is None else 1 - (logits * (layer.temperature / layer.cap)) ** 2
+    slope = layer.scale / layer.temperature  # of a logit by h W + b
+    if layer.cap is not None:
+        slope = slope * (1 - (logits * (layer.temperature / layer.cap)) ** 2)
     log_chances = logits.sub_(log_total[:, None])
     grad = log_chances.exp()  # (T, V), p
     if grad_entropy is not None:
@@ -151,8 +153,4 @@ def _piece_gradient(
         grad.mul_(-grad_logprobs[:, None])
     if grad_logprobs is not None:
         grad.scatter_add_(1, targets[:, None], grad_logprobs[:, None])
-    return (
-        grad.mul_(layer.scale / layer.temperature)
-        if layer.cap is None
-        else grad.mul_(through_cap * (layer.scale / layer.temperature))
-    )
+    return grad.mul_(slope)
