@@ -9,12 +9,15 @@ its whole run, on straight lines between its evaluations.
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from itertools import pairwise
 
 from sara.reporting import Comparison
 from sara.reporting.comparison import bare_strategy, label
 from sara.reporting.curves import Curve, accuracy_curves
 from sara.reporting.estimates import Estimate
+from sara.reporting.formats import points, points_interval
+from sara.reporting.summary import summary_table
 from tasks.tracking import load_comparison
 
 
@@ -33,28 +36,37 @@ def show(score: Estimate | None) -> str:
     return "" if score is None else f"{100 * score.value:.1f}% ({100 * score.low:.1f} to {100 * score.high:.1f})"
 
 
+def finished(comparison: Comparison) -> Comparison:
+    """The seeds that every pair of algorithm and strategy has finished."""
+    runs = [run for run in comparison.runs if run.status == "FINISHED"]
+    pairs = len({run.strategy for run in runs})
+    seeds = [run.seed for run in runs]
+    return replace(comparison, runs=tuple(run for run in runs if seeds.count(run.seed) == pairs))
+
+
 def table(comparison: Comparison) -> str:
     curves = {curve.strategy: curve for curve in accuracy_curves(comparison, "cumulative/rollouts")}
+    gains = {row.strategy: f"{points(row.gain)} ({points_interval(row.gain)})" for row in summary_table(comparison)}
     lines = [
-        "| algorithm | seeds | uniform: rollouts | uniform: accuracy | SARA at equal rollouts | SARA: rollouts | "
-        "SARA at equal steps |",
-        "|---|---:|---:|---|---|---:|---|",
+        "| algorithm | rollouts: uniform | SARA | accuracy: uniform | SARA, equal rollouts | SARA, equal steps | "
+        "gain: uniform | SARA, equal steps |",
+        "|---|---:|---:|---|---|---|---|---|",
     ]
     for name in (name for name in curves if bare_strategy(name) == "uniform"):
         uniform, sara = curves[name], curves[name.replace("uniform", "sara", 1)]
-        seeds = min(len(comparison.of(name)), len(comparison.of(sara.strategy)))
         cells = (
             label(name).removesuffix(", Uniform"),
-            str(seeds),
             f"{uniform.spent[-1]:,.0f}",
+            f"{sara.spent[-1]:,.0f}",
             show(uniform.scores[-1]),
             show(at_rollouts(sara, uniform.spent[-1])),
-            f"{sara.spent[-1]:,.0f}",
             show(sara.scores[-1]),
+            gains[name],
+            gains[sara.strategy],
         )
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    return f"Seeds: {', '.join(map(str, comparison.seeds()))}\n\n" + "\n".join(lines)
 
 
 if __name__ == "__main__":
-    print(table(load_comparison(*sys.argv[1:])))
+    print(table(finished(load_comparison(*sys.argv[1:]))))

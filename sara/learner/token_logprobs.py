@@ -110,6 +110,7 @@ class _InPieces(torch.autograd.Function):
                 grad_weight.addmm_(by_logits.T, hidden[rows])
             if needs_bias:
                 grad_bias += by_logits.sum(dim=0)
+            del by_logits  # or it would live on while the next piece is made
         return grad_hidden, grad_weight, grad_bias, None, None, None
 
 
@@ -120,7 +121,8 @@ def _piece(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     chances = logits.sub_(largest[:, None]).exp()
     total = chances.sum(dim=-1)
     log_total = total.log()
-    entropy = log_total - torch.linalg.vecdot(chances, logits) / total
+    dots = torch.bmm(chances[:, None, :], logits[:, :, None])[:, 0, 0]  # without a product as large as the piece
+    entropy = log_total - dots / total
     log_total = log_total + largest
     return at_target - log_total, entropy, log_total
 
