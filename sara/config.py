@@ -17,6 +17,7 @@ from pydantic import (
     Field,
     PositiveFloat,
     PositiveInt,
+    WithJsonSchema,
     model_validator,
 )
 
@@ -82,8 +83,12 @@ Threshold = Annotated[float | Literal["auto"], BeforeValidator(_as_threshold)]
 Pace = Annotated[int | Literal["auto"], BeforeValidator(_as_pace)]
 Schedule = Literal["rounds", "stream"]
 ClosedShare = Annotated[float, Field(ge=0, le=1)]
-StrategyName = Annotated[str, AfterValidator(_is_strategy)]
-AlgorithmName = Annotated[str, AfterValidator(_is_algorithm)]
+StrategyName = Annotated[
+    str, AfterValidator(_is_strategy), WithJsonSchema({"type": "string", "enum": list(STRATEGIES)})
+]
+AlgorithmName = Annotated[
+    str, AfterValidator(_is_algorithm), WithJsonSchema({"type": "string", "enum": list(ADVANTAGES)})
+]
 DatasetName = Annotated[str, AfterValidator(_is_dataset)]
 IntegerRange = Annotated[tuple[NonNegativeInt, NonNegativeInt], AfterValidator(_is_range)]
 

@@ -28,7 +28,7 @@ _SARA_OPTIONS = (
 
 
 class Strategy(NamedTuple):
-    """A selector in `SELECTORS` and an allocator in `ALLOCATORS`; or a class, or where it is: "package.module:Class"."""
+    """A selector in `SELECTORS` and an allocator in `ALLOCATORS`; or a class, or its place: "package.module:Class"."""
 
     selector: str | type[Selector]
     allocator: str | type[Allocator]

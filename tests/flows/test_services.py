@@ -128,7 +128,7 @@ def test_a_sweep_over_the_work_pool_reports_a_failed_cell_and_is_finished_by_the
     code, said, err = sweep_of_four(up, "sweep")
     assert (code, {cell["status"] for cell in said["cells"]}) == (0, {"was finished"})
     assert len(mlflow_runs(up, "")) == before
-    assert [row["strategy"] for row in said["table"]][0] == "base"
+    assert said["table"][0]["strategy"] == "base"
 
     (flow_run, *_) = up.ask("/flow_runs/filter", {"flow_runs": {"tags": {"all_": ["sweep", "sweep:four"]}}})
     artifacts = up.ask("/artifacts/filter", {})
