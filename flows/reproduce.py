@@ -38,7 +38,10 @@ def reproduce(config: ReproduceConfig) -> State[ReproduceResult]:
     tag_run("reproduce", f"scale:{config.scale}", f"executor:{config.executor}")
     tables = []
     for name, settings in sweeps.items():
-        found = sweep(default_tracking(settings), return_state=True).result(raise_on_failure=False)
+        state = sweep(default_tracking(settings), return_state=True)
+        if state.is_cancelled():
+            return state
+        found = state.result(raise_on_failure=False)
         is_result = isinstance(found, SweepResult)
         failed = [cell for cell in found.cells if cell.error] if is_result else []
         error = f"{len(failed)} cells did not finish" if failed else "" if is_result else str(found)

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from prefect import flow
-from prefect.states import Completed, Failed, State
+from prefect.states import Cancelled, Completed, Failed, State
 from pydantic import BaseModel
 
 from flows.environment import default_tracking
 from flows.executors import EXECUTORS, Executor, Outcome
-from flows.executors.base import Job, one_line
+from flows.executors.base import Job, SweepStopped, one_line
 from flows.naming import tag_run
 from sara.sweeps import SweepCell, SweepConfig, cell_key, data_key
 from tasks.artifacts import SweepProgress, publish_run_link
@@ -63,7 +63,10 @@ def sweep(config: SweepConfig) -> State[SweepResult]:
     is reported and the others go on. Stop it and start it again: it goes on where it was.
     The run ends as Failed if a cell failed.
     """
-    result = run_sweep(config)
+    try:
+        result = run_sweep(config)
+    except SweepStopped as stop:
+        return Cancelled(message=str(stop))
     failed = [cell for cell in result.cells if cell.error]
     if failed:
         said = "; ".join(f"{cell.cell}: {cell.error}" for cell in failed[:3])

@@ -405,6 +405,10 @@ class TrackingConfig(Section):
 
     uri: str = Field("sqlite:///outputs/mlflow.db", description="MLflow tracking URI")
     experiment: str = Field("sara", min_length=1, description="MLflow experiment")
+    system_metrics: bool = Field(True, description="Record the use of processor, memory and GPUs while training")
+    upload_mib: NonNegativeInt = Field(
+        200, description="Largest trained model that is kept among MLflow's artifacts too, in MiB"
+    )
     when_absent: Literal["refuse", "queue"] = Field(
         "refuse", description="If nothing answers at the URI when a run starts: refuse to start, or deliver later"
     )

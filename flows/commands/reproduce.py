@@ -36,11 +36,12 @@ def reproduce(
         return
     set_up_environment(verbose)
     check_prefect()
+    from flows.commands.interruption import start_temporary_server
+    from flows.commands.sweep import result_of
     from flows.reproduce import reproduce as reproduce_flow
 
-    found = reproduce_flow(settings, return_state=True).result(raise_on_failure=False)
-    if isinstance(found, BaseException):
-        raise found
+    start_temporary_server()
+    found = result_of(reproduce_flow(settings, return_state=True))
     _print_tables(found.tables, {name: default_tracking(one) for name, one in settings.sweeps().items()}, as_json)
     if any(table.error for table in found.tables):
         raise typer.Exit(_FAILED)
