@@ -18,12 +18,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export MLFLOW_DISABLE_TELEMETRY := true
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 
-.PHONY: help setup demo test lint format ui clean
+.PHONY: help setup demo test lint format ui up clean
 
 help:
 	@echo "make demo    five strategies train a small model on Countdown; ends with a table and a report"
 	@echo "make test    lint and tests, with vLLM on the CPU"
 	@echo "make ui      MLflow and Prefect on the records, on 127.0.0.1"
+	@echo "make up      the same with a worker and every deployment: start flows from Prefect's page"
 	@echo "make setup   the environment alone; make lint, make format, make clean"
 
 setup: $(STAMP)
@@ -65,6 +66,9 @@ format: setup
 
 ui: setup
 	$(BIN)/sara ui
+
+up: setup
+	$(BIN)/sara up
 
 clean:
 	rm -rf $(VENV) $(TEST_VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -1,9 +1,8 @@
 """One cell of a sweep: prepare, train, evaluate, and leave the result that says it is done.
 
 Started by `sweep` in its own process, on a work pool or on Ray; everything it needs is in its parameters.
+Its annotations are not postponed (`from __future__`): in a Ray worker Prefect cannot resolve them then.
 """
-
-from __future__ import annotations
 
 from pathlib import Path
 
@@ -70,9 +69,10 @@ def _score_base(config: RunConfig, data: PreparedData, trained: TrainedRun, fold
 def _require_same_data(order: CellOrder, data: PreparedData) -> None:
     here = data_hashes(data)
     if here != order.data_hashes:
+        shown, planned = ({side: found[:8] for side, found in hashes.items()} for hashes in (here, order.data_hashes))
         raise ValueError(
-            f"cell {order.label}: the data here are {here}, the sweep was planned with {order.data_hashes}; "
-            "expected the same data files on every worker"
+            f"cell {order.label}: the data here are {shown}, the sweep was planned with {planned}; "
+            "expected the same data on every worker"
         )
 
 

@@ -21,6 +21,7 @@ from flows.commands.options import Allow, AsJson, ConfigOption, DryRun, Override
 from flows.commands.plan import plan
 from flows.commands.replay import replay
 from flows.commands.report import report
+from flows.commands.reproduce import reproduce
 from flows.commands.services import deploy, recover, ui, up
 from flows.commands.simulate import simulate
 from flows.commands.sweep import sweep
@@ -144,6 +145,9 @@ app.command()(ui)
 
 
 app.command()(sweep)
+
+
+app.command()(reproduce)
 
 
 app.command()(report)

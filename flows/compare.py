@@ -7,7 +7,10 @@ from pathlib import Path
 from prefect import flow
 from pydantic import BaseModel
 
+from flows.environment import default_tracking
+from flows.naming import tag_run
 from sara.config import CompareConfig
+from tasks.artifacts import publish_run_link
 from tasks.cancelling import cancelled_in_prefect
 from tasks.evaluate import evaluate_model, responses_path
 from tasks.mlflow_runs import comparison_run
@@ -41,6 +44,8 @@ def compare(config: CompareConfig, resume: bool = False, allow: tuple[str, ...] 
              was interrupted goes on; a retry always does
     allow    settings that are meant to differ from those that it was started with, such as strategies or seeds
     """
+    tag_run("compare", f"data:{config.data.train}")
+    config = default_tracking(config)
     with cancelled_in_prefect() as cancellation, StopSwitch() as switch, switch.interruptible():
         return _compare(config, resume or is_retry(), allow)
     return cancellation.state
@@ -67,6 +72,7 @@ def _compare(config: CompareConfig, goes_on: bool, allow: tuple[str, ...]) -> Co
                         base_responses=responses_path(folder, step=0),
                     )
         has_records = is_delivered(folder, config.tracking.wait_s)
+        publish_run_link(config.tracking, folder, "comparison")
         run_id = mlflow_run_id(folder)
         tracking = config.tracking
         report = make_report(tracking.uri, tracking.experiment, folder / "report", run_id) if has_records else None

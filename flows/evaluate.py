@@ -7,6 +7,8 @@ from pathlib import Path
 from prefect import flow
 from pydantic import BaseModel
 
+from flows.environment import default_tracking
+from flows.naming import tag_run
 from sara.config import RunConfig
 from tasks.evaluate import evaluate_model, responses_path
 from tasks.mlflow_runs import evaluation_run
@@ -29,6 +31,8 @@ class EvaluationResult(BaseModel):
 @flow(name="evaluate", flow_run_name="evaluate {config.model.path} on {config.data.heldout}")
 def evaluate(config: RunConfig) -> EvaluationResult:
     """Score `config.model`, any model or checkpoint, on the held-out problems."""
+    tag_run("evaluate", f"data:{config.data.heldout}")
+    config = default_tracking(config)
     with claim_folder(config.output_dir / config.name) as folder:
         data = prepare_data(config, folder / "data", is_training=False)
         with evaluation_run(config, data, folder):

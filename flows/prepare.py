@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prefect import flow
 
+from flows.environment import default_tracking
 from flows.naming import tag_run
 from sara.config import RunConfig
 from tasks.prepare import PreparedData, prepare_data
@@ -18,5 +19,6 @@ def prepare(config: RunConfig) -> PreparedData:
     before a machine with a GPU is booked.
     """
     tag_run("prepare", f"data:{config.data.train}")
+    config = default_tracking(config)
     with claim_folder(config.output_dir / config.name) as folder:
         return prepare_data(config, folder / "data")

@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,6 +18,8 @@ from tasks.tracking import connect
 
 HOST = "127.0.0.1"
 POOL = "sara-local"
+WORKER = "the worker"
+SOON_S = 10.0
 START_TIMEOUT_S = 180
 _PATIENT = {"PREFECT_SERVER_DATABASE_TIMEOUT": "60", "PREFECT_SERVER_DATABASE_CONNECTION_TIMEOUT": "60"}
 """SQLite takes one writer at a time: on a busy machine the default of 10 s ends in `database is locked`."""
@@ -35,6 +37,7 @@ def serve(tracking_uri: str, experiment: str, mlflow_port: int, prefect_port: in
         _require_free(name, port)
     experiment_id = connect(tracking_uri, experiment).experiment_id
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # `kill` stops as cleanly as Ctrl-C
+    start_worker = None
     with _running() as servers:
         api = f"http://{HOST}:{prefect_port}/api"
         servers["Prefect's server"] = _start(_prefect_command(prefect_port), PREFECT_SERVER_UI_API_URL=api, **_PATIENT)
@@ -43,30 +46,30 @@ def serve(tracking_uri: str, experiment: str, mlflow_port: int, prefect_port: in
             mlflow_page = f"http://{HOST}:{mlflow_port}"
             servers["MLflow"] = _start(_mlflow_command(tracking_uri, mlflow_port))
         if slots is not None:
-            _start_worker(servers, api, mlflow_page, slots)
+            start_worker = _set_up_worker(servers, api, mlflow_page, slots)
+            _go_on_with_lost_runs("goes on")
+            servers[WORKER] = start_worker()
         runs = f"{mlflow_page}/#/experiments/{experiment_id}/runs?workflowType=machine_learning"
         print(f"MLflow   {runs}\nPrefect  http://{HOST}:{prefect_port}/runs", flush=True)
         if slots is not None:
             print(f"API      export PREFECT_API_URL={api} MLFLOW_TRACKING_URI={mlflow_page}", flush=True)
         print("Ctrl-C stops all.", flush=True)
-        _watch(servers)
+        _watch(servers, start_worker)
 
 
-def _start_worker(servers: dict[str, subprocess.Popen], api: str, mlflow_page: str, slots: int) -> None:
-    """Pool, queues and deployments, then the worker; runs that an earlier worker left behind are scheduled again."""
+def _set_up_worker(
+    servers: dict[str, subprocess.Popen], api: str, mlflow_page: str, slots: int
+) -> Callable[[], subprocess.Popen]:
+    """Pool, queues and deployments; gives what starts a worker for them."""
     _wait_for(f"{api}/health", servers)
     _wait_for(f"{mlflow_page}/health", servers)
     os.environ["PREFECT_API_URL"] = api  # this process talks to the server too, from here on
-    from flows.lost_runs import reschedule_lost_runs
     from flows.work_pools import set_up_pool
 
     set_up_pool("local", slots)
-    for name in reschedule_lost_runs(POOL, is_only_machine=True):
-        print(f"goes on  {name}, which an earlier worker left behind", flush=True)
     command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL, "--type", "process"]
-    servers["the worker"] = _start(
-        command, PREFECT_API_URL=api, MLFLOW_TRACKING_URI=mlflow_page, SARA_HOME=str(Path.cwd())
-    )
+    environment = {"PREFECT_API_URL": api, "MLFLOW_TRACKING_URI": mlflow_page, "SARA_HOME": str(Path.cwd())}
+    return lambda: _start(command, **environment)
 
 
 @contextmanager
@@ -76,27 +79,34 @@ def _running() -> Iterator[dict[str, subprocess.Popen]]:
     try:
         yield servers
     finally:
-        worker = servers.pop("the worker", None)
+        worker = servers.pop(WORKER, None)
         if worker is not None:
             _stop(worker)
-            _leave_in_order()
+            _go_on_with_lost_runs("waits for the next `sara up`")
         for server in reversed(servers.values()):
             _stop(server)
 
 
-def _leave_in_order() -> None:
-    """A stopped worker leaves its runs Running: schedule them again, for the next worker to go on with."""
+def _go_on_with_lost_runs(said: str) -> None:
+    """A worker that ended leaves its runs Running: schedule them again, for the next one to go on with."""
     from flows.lost_runs import reschedule_lost_runs
 
     for name in reschedule_lost_runs(POOL, is_only_machine=True):
-        print(f"waits    {name} goes on with the next `sara up`", flush=True)
+        print(f"{name}: {said}", flush=True)
 
 
-def _watch(servers: dict[str, subprocess.Popen]) -> None:
+def _watch(servers: dict[str, subprocess.Popen], start_worker: Callable[[], subprocess.Popen] | None) -> None:
+    """Until a server ends by itself. A worker that does is replaced, unless it has just been started."""
+    started_at = time.monotonic()
     while True:
-        for name, server in servers.items():
-            if server.poll() is not None:
+        for name, server in list(servers.items()):
+            if server.poll() is None:
+                continue
+            if name != WORKER or time.monotonic() - started_at < SOON_S:
                 raise ValueError(f"{name} ended by itself (exit code {server.returncode}); its log is above")
+            print(f"the worker ended (exit code {server.returncode}): another is started", flush=True)
+            _go_on_with_lost_runs("goes on")
+            servers[WORKER], started_at = start_worker(), time.monotonic()
         time.sleep(0.5)
 
 

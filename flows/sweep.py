@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 from prefect import flow
-from prefect.states import Completed, Failed, State
+from prefect.states import Cancelled, Completed, Failed, State
 from pydantic import BaseModel
 
 from flows.environment import default_tracking
-from flows.executors import EXECUTORS, Outcome
-from flows.executors.base import Job
+from flows.executors import EXECUTORS, Executor, Outcome
+from flows.executors.base import Job, SweepStopped, one_line
 from flows.naming import tag_run
 from sara.sweeps import SweepCell, SweepConfig, cell_key, data_key
 from tasks.artifacts import SweepProgress, publish_run_link
@@ -22,6 +23,13 @@ from tasks.prepare import data_hashes, prepare_data
 from tasks.report import make_report
 from tasks.sync import is_delivered
 from tasks.tracking import mlflow_run_id
+
+
+class Prepared(NamedTuple):
+    """Content hashes of a data set, or why it cannot be prepared."""
+
+    hashes: dict[str, str]
+    error: ValueError | None = None
 
 
 class CellOutcome(BaseModel):
@@ -55,7 +63,10 @@ def sweep(config: SweepConfig) -> State[SweepResult]:
     is reported and the others go on. Stop it and start it again: it goes on where it was.
     The run ends as Failed if a cell failed.
     """
-    result = run_sweep(config)
+    try:
+        result = run_sweep(config)
+    except SweepStopped as stop:
+        return Cancelled(message=str(stop))
     failed = [cell for cell in result.cells if cell.error]
     if failed:
         said = "; ".join(f"{cell.cell}: {cell.error}" for cell in failed[:3])
@@ -71,25 +82,35 @@ def run_sweep(config: SweepConfig) -> SweepResult:
     executor = EXECUTORS[config.executor](config.execution)
     executor.check()
     with hold(config.output_dir.absolute() / config.name, "this sweep") as folder:
-        hashes = _prepare(cells, folder)
+        prepared = _prepare(cells, folder)
         with sweep_run(config, folder):
             publish_run_link(config.tracking, folder, "sweep")
-            jobs = [_job(config, cell, hashes[data_key(cell.config)], folder) for cell in cells]
-            outcomes = {outcome.order.label: outcome for outcome in _run(config, executor, jobs)}
+            jobs = [_job(config, cell, prepared[data_key(cell.config)].hashes, folder) for cell in cells]
+            errors = {cell.label: prepared[data_key(cell.config)].error for cell in cells}
+            outcomes = {outcome.order.label: outcome for outcome in _run(config, executor, jobs, errors)}
         report = _report(config, folder, list(outcomes.values()))
     ended = [outcomes[cell.label] for cell in cells]
     described = [CellOutcome(cell=o.order.label, status=o.status, error=o.error, folder=o.order.folder) for o in ended]
     return SweepResult(folder=folder, mlflow_run_id=mlflow_run_id(folder), report=report, cells=described)
 
 
-def _prepare(cells: list[SweepCell], folder: Path) -> dict[str, dict[str, str]]:
-    """Content hashes of each data set that cells ask for, by its key: prepared once here, and again by each cell."""
-    hashes: dict[str, dict[str, str]] = {}
+def _prepare(cells: list[SweepCell], folder: Path) -> dict[str, Prepared]:
+    """Each data set that cells ask for, by its key: prepared once here for its hashes, and again by each cell.
+
+    Raises the error of one that cannot be prepared only if none can.
+    """
+    found: dict[str, Prepared] = {}
     for cell in cells:
         key = data_key(cell.config)
-        if key not in hashes:
-            hashes[key] = data_hashes(prepare_data(cell.config, folder / "data" / key))
-    return hashes
+        if key not in found:
+            try:
+                found[key] = Prepared(data_hashes(prepare_data(cell.config, folder / "data" / key)))
+            except ValueError as error:
+                found[key] = Prepared({}, error)
+    errors = [prepared.error for prepared in found.values() if prepared.error]
+    if len(errors) == len(found):
+        raise errors[0]
+    return found
 
 
 def _job(config: SweepConfig, cell: SweepCell, hashes: dict[str, str], folder: Path) -> Job:
@@ -106,12 +127,17 @@ def _job(config: SweepConfig, cell: SweepCell, hashes: dict[str, str], folder: P
     return cell.config, order
 
 
-def _run(config: SweepConfig, executor, jobs: list[Job]) -> list[Outcome]:
-    """Outcomes in the order in which cells ended, those that were finished before first."""
+def _run(
+    config: SweepConfig, executor: Executor, jobs: list[Job], errors: dict[str, Exception | None]
+) -> list[Outcome]:
+    """Outcomes in the order in which cells ended, those that were finished before or cannot begin first."""
     if config.refresh:
         for _, order in jobs:
             set_aside(order.folder)
     outcomes = [Outcome(order, "was finished") for _, order in jobs if read_result(order.folder, order.key)]
+    outcomes += [
+        Outcome(order, "failed", one_line(str(errors[order.label]))) for _, order in jobs if errors[order.label]
+    ]
     known = {outcome.order.label for outcome in outcomes}
     todo = [job for job in jobs if job[1].label not in known]
     progress = SweepProgress(config.name, len(jobs), done=len(outcomes))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from prefect import flow
 
+from flows.environment import default_tracking
+from flows.naming import config_tags, tag_run
 from sara.config import RunConfig
 from tasks.cancelling import cancelled_in_prefect
 from tasks.evaluate import evaluate_model
@@ -23,6 +25,8 @@ def train_and_evaluate(config: RunConfig, resume: bool = False, allow: tuple[str
     resume   go on with the newest run of this name, if there is one; a retry always does
     allow    settings that are meant to differ from those that the run was started with
     """
+    tag_run("train", *config_tags(config))
+    config = default_tracking(config)
     with cancelled_in_prefect() as cancellation, StopSwitch() as switch, switch.interruptible():
         return _train_and_evaluate(config, resume or is_retry(), allow)
     return cancellation.state

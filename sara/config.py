@@ -17,6 +17,7 @@ from pydantic import (
     Field,
     PositiveFloat,
     PositiveInt,
+    WithJsonSchema,
     model_validator,
 )
 
@@ -82,8 +83,12 @@ Threshold = Annotated[float | Literal["auto"], BeforeValidator(_as_threshold)]
 Pace = Annotated[int | Literal["auto"], BeforeValidator(_as_pace)]
 Schedule = Literal["rounds", "stream"]
 ClosedShare = Annotated[float, Field(ge=0, le=1)]
-StrategyName = Annotated[str, AfterValidator(_is_strategy)]
-AlgorithmName = Annotated[str, AfterValidator(_is_algorithm)]
+StrategyName = Annotated[
+    str, AfterValidator(_is_strategy), WithJsonSchema({"type": "string", "enum": list(STRATEGIES)})
+]
+AlgorithmName = Annotated[
+    str, AfterValidator(_is_algorithm), WithJsonSchema({"type": "string", "enum": list(ADVANTAGES)})
+]
 DatasetName = Annotated[str, AfterValidator(_is_dataset)]
 IntegerRange = Annotated[tuple[NonNegativeInt, NonNegativeInt], AfterValidator(_is_range)]
 
@@ -400,6 +405,10 @@ class TrackingConfig(Section):
 
     uri: str = Field("sqlite:///outputs/mlflow.db", description="MLflow tracking URI")
     experiment: str = Field("sara", min_length=1, description="MLflow experiment")
+    system_metrics: bool = Field(True, description="Record the use of processor, memory and GPUs while training")
+    upload_mib: NonNegativeInt = Field(
+        200, description="Largest trained model that is kept among MLflow's artifacts too, in MiB"
+    )
     when_absent: Literal["refuse", "queue"] = Field(
         "refuse", description="If nothing answers at the URI when a run starts: refuse to start, or deliver later"
     )

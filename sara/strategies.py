@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sara.allocation import ALLOCATORS, Allocator, Limits
@@ -27,10 +28,10 @@ _SARA_OPTIONS = (
 
 
 class Strategy(NamedTuple):
-    """Names of a selector in `SELECTORS` and of an allocator in `ALLOCATORS`."""
+    """A selector in `SELECTORS` and an allocator in `ALLOCATORS`; or a class, or its place: "package.module:Class"."""
 
-    selector: str
-    allocator: str
+    selector: str | type[Selector]
+    allocator: str | type[Allocator]
 
 
 STRATEGIES: dict[str, Strategy] = {
@@ -69,8 +70,17 @@ def build_strategy(
     Raises ValueError on an unknown name or on options that the classes refuse.
     """
     strategy = get_strategy(name)
-    selector = SELECTORS[strategy.selector](num_prompts, seed, **(selector_options or {}))
-    return selector, ALLOCATORS[strategy.allocator](k=k, **(allocator_options or {}))
+    make_selector, make_allocator = _member(SELECTORS, strategy.selector), _member(ALLOCATORS, strategy.allocator)
+    selector = make_selector(num_prompts, seed, **(selector_options or {}))
+    return selector, make_allocator(k=k, **(allocator_options or {}))
+
+
+def _member(registry: Mapping[str, type], which: str | type) -> type:
+    """A class by its name in the registry, by where it is, or as it is."""
+    if not isinstance(which, str):
+        return which
+    module, colon, name = which.partition(":")
+    return getattr(import_module(module), name) if colon else registry[which]
 
 
 def configured_strategy(
@@ -96,8 +106,8 @@ def configured_strategy(
         num_prompts=num_prompts,
         seed=seed,
         k=allocation.k,
-        selector_options=selector_options[strategy.selector],
-        allocator_options=allocator_options[strategy.allocator],
+        selector_options=selector_options.get(strategy.selector),
+        allocator_options=allocator_options.get(strategy.allocator),
     )
 
 

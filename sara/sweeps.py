@@ -20,7 +20,7 @@ from sara.config_file import check_key, flatten_settings, with_values
 
 _OWN_LISTS = {"strategy": "strategies", "seed": "seeds"}
 _NOT_SWEPT = ("name", "output_dir", "tracking")
-_NOT_OF_THE_RESULT = {"name": True, "output_dir": True, "tracking": True, "training": {"threads"}}
+_NOT_OF_THE_RESULT = {"name": True, "output_dir": True, "tracking": True, "checkpoint": True, "training": {"threads"}}
 """Settings that say where a run is kept or how fast it is, not what comes out of it."""
 
 

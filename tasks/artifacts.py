@@ -85,6 +85,20 @@ class SweepProgress:
         self._bar.show(self._done, self._total, f"{self._done} of {self._total} cells have ended", is_last=True)
 
 
+class RunLink:
+    """The way to a folder's MLflow run, shown once, as soon as MLflow knows the run."""
+
+    def __init__(self, tracking: TrackingConfig, folder: Path, what: str) -> None:
+        self._tracking, self._folder, self._what = tracking, folder, what
+        self._is_shown = not is_in_a_run()
+
+    def show(self) -> None:
+        """Call it now and then; it does nothing once the link is there."""
+        if not self._is_shown and mlflow_run_id(self._folder) is not None:
+            self._is_shown = True
+            publish_run_link(self._tracking, self._folder, self._what)
+
+
 def publish_run_link(tracking: TrackingConfig, folder: Path, what: str) -> None:
     """A link to the MLflow run recorded in a folder, or how to open it where MLflow has no page of its own."""
     run_id = mlflow_run_id(folder) if is_in_a_run() else None

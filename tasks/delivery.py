@@ -6,6 +6,7 @@ the process or the connection died is compared with what MLflow has before any o
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import threading
@@ -111,10 +112,21 @@ class Courier:
             self._upload(Path(entry["path"]), entry["to"])
         elif kind == "table":
             self._upload_table(Path(entry["path"]), entry["to"])
+        elif kind == "dataset":
+            self._log_dataset(entry)
         elif kind == "status" and entry["status"] in _TERMINAL:
             client.set_terminated(run_id, entry["status"], max(entry["time_ms"], self.outbox.header.created_ms))
         elif kind == "status":
             client.update_run(run_id, status=entry["status"])
+
+    def _log_dataset(self, entry: dict[str, Any]) -> None:
+        """MLflow keeps a data set once, however often it is named."""
+        from mlflow.entities import Dataset, DatasetInput, InputTag
+
+        source, profile = json.dumps({"uri": entry["source"]}), json.dumps({"num_rows": entry["rows"]})
+        dataset = Dataset(entry["name"], entry["digest"], "local", source, profile=profile)
+        given = DatasetInput(dataset, [InputTag("mlflow.data.context", entry["context"])])
+        self._client.log_inputs(self.outbox.cursor.run_id, [given])
 
     def _set_tags(self, tags: dict[str, str]) -> None:
         from mlflow.entities import RunTag

@@ -11,7 +11,7 @@ from sara.code_version import code_version, git_commit
 from sara.config import CompareConfig, RunConfig
 from sara.sweeps import SweepConfig
 from tasks.prepare import PreparedData, data_hashes
-from tasks.tracking import hold_run, reopen_run
+from tasks.tracking import Run, hold_run, reopen_run
 
 
 @contextmanager
@@ -42,6 +42,8 @@ def sweep_run(config: SweepConfig, folder: Path) -> Iterator[None]:
 def _hold_run(config: RunConfig, data: PreparedData, folder: Path, tags: dict[str, str]) -> Iterator[None]:
     settings = config.model_dump(mode="json")
     with hold_run(config.tracking, folder, config.name, tags | data_tags(data) | provenance_tags(), settings):
+        with reopen_run(folder, config.tracking.wait_s) as run:
+            log_inputs(run, config, data)
         yield
 
 
@@ -56,6 +58,16 @@ def data_tags(data: PreparedData) -> dict[str, str]:
         if side.left_out
     }
     return hashes | sizes | left_out
+
+
+def log_inputs(run: Run, config: RunConfig, data: PreparedData) -> None:
+    """The data sets among a run's inputs, by the hash of their content."""
+    for side, split, name in (
+        ("training", data.train, config.data.train),
+        ("evaluation", data.heldout, config.data.heldout),
+    ):
+        if split is not None:
+            run.log_dataset(name, split.content_hash, str(split.path), split.size, side)
 
 
 def provenance_tags() -> dict[str, str]:

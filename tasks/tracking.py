@@ -207,6 +207,12 @@ class Run:
         shortened = {key: _shortened(str(value), MAX_TAG_LENGTH) for key, value in tags.items()}
         self._queue.append(as_entry("tags", tags=shortened))
 
+    def log_dataset(self, name: str, digest: str, source: str, rows: int, context: str) -> None:
+        """Names a data set among the run's inputs; `context` says what for, such as training."""
+        self._queue.append(
+            as_entry("dataset", name=name, digest=digest[:32], source=source, rows=rows, context=context)
+        )
+
     def count_pending(self) -> int:
         """Values and other records that MLflow does not have yet."""
         return Outbox(self.folder).count_pending()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,17 @@ from sara.datasets import load_prepared
 from sara.learner import TrainingDiverged
 from sara.models import load_policy
 from sara.training import StepReport, Trainer
+from tasks.artifacts import RunLink
 from tasks.checkpointing import Checkpointer, describe_changes
 from tasks.devices import holds_device
-from tasks.mlflow_runs import training_tags
+from tasks.mlflow_runs import log_inputs, training_tags
 from tasks.prepare import PreparedData
 from tasks.progress import TrainingProgress
 from tasks.resuming import forget_result, keep_config, keep_result, kept_result, require_same_settings
 from tasks.retries import is_retry, is_worth_a_retry
 from tasks.run_folder import claim_folder
 from tasks.stopping import Stopped, StopSwitch
+from tasks.system_metrics import watched
 from tasks.tracking import Run, open_run
 
 
@@ -86,9 +88,20 @@ def train(
             closing(trainer),
             open_run(config.tracking, folder, config.title, all_tags, config.model_dump(mode="json"), parent) as run,
         ):
-            trained = _train(trainer, run, data, changed, switch)
+            log_inputs(run, config, data)
+            with watched(run, config.tracking.uri) if config.tracking.system_metrics else nullcontext():
+                trained = _train(trainer, run, data, changed, switch)
+            _upload(run, trained.model_path, config.tracking.upload_mib)
         keep_result(trained, folder)
     return trained
+
+
+def _upload(run: Run, model: Path, most_mib: int) -> None:
+    """Keep a small model among the artifacts; of a large one, say where it lies."""
+    size = sum(path.stat().st_size for path in model.rglob("*") if path.is_file())
+    if size <= most_mib * 2**20:
+        run.log_artifact(model, "model")
+    run.set_tags({"sara.model_path": str(model.absolute())})
 
 
 def _make_trainer(config: RunConfig, data: PreparedData) -> Trainer:
@@ -124,6 +137,7 @@ def _train(
 def _train_and_record(trainer: Trainer, run: Run, checkpointer: Checkpointer, switch: StopSwitch) -> None:
     """All steps, and the evaluations between them; that of the last step is a task of its own."""
     steps = trainer.config.training.steps
+    link = RunLink(trainer.config.tracking, run.folder, "training run")
     with TrainingProgress(trainer.config.strategy, steps, trainer.step_count) as progress:
         while True:
             score = _evaluate_if_due(trainer, run, switch)
@@ -133,6 +147,7 @@ def _train_and_record(trainer: Trainer, run: Run, checkpointer: Checkpointer, sw
             report = _take_step(trainer, switch)
             run.log(report.metrics, step=report.step)
             progress.show(report.metrics)
+            link.show()
 
 
 def _take_step(trainer: Trainer, switch: StopSwitch) -> StepReport:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,10 +13,13 @@ from flows.commands.options import AsJson, ConfigOption, Overrides, Verbose
 from flows.environment import check_prefect, default_tracking, set_up_environment
 
 if TYPE_CHECKING:
+    from prefect.states import State
+
     from flows.sweep import SweepResult
     from sara.sweeps import SweepConfig
 
 _FAILED = 1
+_STOPPED = 130
 
 
 def sweep(
@@ -47,9 +50,18 @@ def sweep(
 
 def start_sweep(settings: SweepConfig) -> SweepResult:
     """Run the flow; failed cells are in its result, any other failure is raised."""
+    from flows.commands.interruption import start_temporary_server
     from flows.sweep import sweep as sweep_flow
 
-    state = sweep_flow(settings, return_state=True)
+    start_temporary_server()
+    return result_of(sweep_flow(settings, return_state=True))
+
+
+def result_of(state: State) -> Any:
+    """What a flow gave, also one that failed with a result; told to stop, the command ends here and says so."""
+    if state.is_cancelled():
+        say(f"sara: {state.message or 'stopped'}; the same command goes on")
+        raise typer.Exit(_STOPPED)
     found = state.result(raise_on_failure=False)
     if isinstance(found, BaseException):
         raise found

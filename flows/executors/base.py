@@ -16,6 +16,10 @@ Status = Literal["finished", "was finished", "failed", "cancelled"]
 Job = tuple[RunConfig, CellOrder]
 
 
+class SweepStopped(BaseException):
+    """The process of the sweep was told to stop while it ran a cell itself; the cell has saved what it had."""
+
+
 class Outcome(NamedTuple):
     """How a cell ended; `error` is one line, empty for a cell that finished."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from flows.cell import run_cell
-from flows.executors.base import Job, Outcome, outcome_of
+from flows.executors.base import Job, Outcome, SweepStopped, outcome_of
 from sara.sweeps import Execution
 
 
@@ -20,4 +20,7 @@ class Local:
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
         for config, order in jobs:
-            yield outcome_of(order, run_cell(config, order, return_state=True))
+            state = run_cell(config, order, return_state=True)
+            if state.is_cancelled():  # the signal was meant for the sweep
+                raise SweepStopped(f"{order.label}: {state.message or 'cancelled'}")
+            yield outcome_of(order, state)

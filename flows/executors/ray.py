@@ -22,8 +22,15 @@ _OPTIONS = ("num_cpus", "num_gpus", "memory", "resources", "accelerator_type", "
 
 @task(name="cell-on-ray", cache_policy=NO_CACHE, task_run_name="{order.label}")
 def run_cell_on_ray(config: RunConfig, order: CellOrder) -> CellResult:
-    """The cell's flow, inside a Ray worker."""
-    return run_cell(config, order)
+    """The cell's flow, inside a Ray worker.
+
+    Its error crosses to the sweep's process as text: not every exception can be pickled.
+    """
+    state = run_cell(config, order, return_state=True)
+    outcome = outcome_of(order, state)
+    if outcome.error:
+        raise RuntimeError(outcome.error)
+    return state.result()
 
 
 class Ray:

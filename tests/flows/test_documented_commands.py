@@ -1,4 +1,4 @@
-"""Every `sara simulate` and `sara plan` in the docs is a command with settings that exist."""
+"""Every `sara` command in the docs that takes settings has settings that exist."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from flows.commands.plan import as_overrides
+from sara.config import CompareConfig
 from sara.config_file import load_config
+from sara.experiments import ReproduceConfig
 from sara.planning.config import PlanConfig
 from sara.planning.reading import read_pool
 from sara.simulation.config import SimulateConfig
+from sara.sweeps import SweepConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -39,5 +42,33 @@ def test_plan_commands_in_the_docs_are_valid(arguments):
     assert read_pool(settings.source).prompts is None
 
 
+def settings_in(arguments: list[str]) -> list[str]:
+    """The overrides among a command's arguments, without those that a table stands for."""
+    options_with_values = {"--config", "--data", "--from", "--run", "--sweep", "--tag", "--out", "--slots", "--on"}
+    kept, is_value = [], False
+    for argument in arguments:
+        if not is_value and not argument.startswith("--") and "=" in argument:
+            kept.append(argument)
+        is_value = argument in options_with_values
+    return kept
+
+
+@pytest.mark.parametrize("arguments", documented("sweep"), ids=" ".join)
+def test_sweeps_in_the_docs_are_valid(arguments):
+    config = ROOT / arguments[arguments.index("--config") + 1] if "--config" in arguments else None
+    assert load_config(SweepConfig, config, settings_in(arguments)).cells()
+
+
+@pytest.mark.parametrize("arguments", documented("reproduce"), ids=" ".join)
+def test_reproductions_in_the_docs_are_valid(arguments):
+    assert load_config(ReproduceConfig, None, settings_in(arguments)).sweeps()
+
+
+@pytest.mark.parametrize("arguments", [*documented("task"), *documented("report")], ids=" ".join)
+def test_settings_of_tasks_and_reports_in_the_docs_are_valid(arguments):
+    load_config(CompareConfig, None, settings_in(arguments))
+
+
 def test_the_docs_show_commands_at_all():
+    assert len(documented("sweep")) >= 1 and len(documented("reproduce")) >= 3 and len(documented("task")) >= 4
     assert len(documented("simulate")) >= 3 and len(documented("plan")) >= 1
