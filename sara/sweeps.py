@@ -131,13 +131,16 @@ def cell_key(config: RunConfig, data_hashes: Mapping[str, str]) -> str:
 
 def base_key(config: RunConfig, heldout_hash: str) -> str:
     """Digest of all that decides the score of the model before training, which cells share."""
-    settings = config.model_dump(mode="json", include={"model", "data", "engine", "evaluation"})
+    settings = config.model_dump(mode="json", include={"model", "data", "prompt", "engine", "evaluation"})
     return _digest({"settings": settings, "data": heldout_hash, "code": code_version()})
 
 
 def data_key(config: RunConfig) -> str:
     """Digest of what decides which problems are prepared: cells that agree in it share them."""
-    return _digest(config.data.model_dump(mode="json"))
+    if config.prompt.max_tokens is None:
+        return _digest(config.data.model_dump(mode="json"))
+    settings = config.model_dump(mode="json", include={"model", "data", "prompt"})  # they decide what is too long
+    return _digest(settings)
 
 
 def describe(settings: Mapping[str, Any]) -> str:

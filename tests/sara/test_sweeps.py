@@ -79,6 +79,14 @@ def test_cells_share_the_base_model_s_score_unless_it_would_differ():
     assert len({data_key(c.config) for c in cells}) == 1
 
 
+def test_prompts_decide_the_base_model_s_score_and_with_a_limit_the_data_too():
+    styles = sweep("grid.prompt.style=plain,base").cells()
+    assert len({base_key(c.config, "b") for c in styles}) == 2
+    assert len({data_key(c.config) for c in styles}) == 1
+    limited = sweep("grid.prompt.style=plain,base", "prompt.max_tokens=64").cells()
+    assert len({data_key(c.config) for c in limited}) == 2
+
+
 @pytest.mark.parametrize(
     ("override", "line"),
     [
