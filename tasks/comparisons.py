@@ -60,6 +60,7 @@ def load_selection(tracking_uri: str, experiment: str, selection: Selection) -> 
             base=_base(client, only, runs),
             params=_common_params(chosen) | (dict(only.data.params) if only else {}),
             run_id=only.info.run_id if only else "",
+            status=only.info.status if only else "FINISHED",
             experiment=experiment,
             started=f"{datetime.fromtimestamp(_started(only, chosen) / 1000, UTC):%Y-%m-%d %H:%M} UTC",
         )

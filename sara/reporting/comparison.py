@@ -93,6 +93,7 @@ class Comparison:
     run_id: str = ""
     experiment: str = ""
     started: str = ""
+    status: str = "FINISHED"
 
     def strategies(self) -> tuple[str, ...]:
         """By variant and algorithm where there are several; known strategies in the order they build on each other,

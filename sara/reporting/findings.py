@@ -167,6 +167,9 @@ def _on_reference(comparison: Comparison, rows: Sequence[Row]) -> str:
 
 def _on_unevenness(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
     said = []
+    if comparison.status != "FINISHED":
+        ended = {"KILLED": "was stopped", "FAILED": "failed"}.get(comparison.status, "has not ended, or was killed")
+        said.append(f"The comparison {ended}: strategies and seeds may be missing.")
     unfinished = [run for run in comparison.runs if run.status != "FINISHED"]
     if unfinished:
         names = ", ".join(f"{label(r.strategy)} seed {r.seed} ({r.status.lower()})" for r in unfinished)

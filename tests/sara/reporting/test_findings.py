@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from sara.reporting import findings, notes
 from tests.sara.reporting import worked
 
@@ -61,3 +63,12 @@ def test_there_is_always_something_to_say():
     for runs in ((), worked.DS, nothing_yet):
         said = findings(worked.comparison(*runs))
         assert said and all(sentence.endswith(".") for sentence in said)
+
+
+def test_a_comparison_that_was_stopped_says_so():
+    stopped = replace(worked.run("sara", 0, (8, 8), (9, 9), 0.4), status="KILLED")
+    comparison = replace(worked.comparison(worked.DS[0], stopped), status="KILLED")
+    said = notes(comparison)
+    assert "The comparison was stopped: strategies and seeds may be missing." in said
+    assert "Not finished, shown as far as they went: SARA seed 0 (killed)." in said
+    assert not any("may be missing" in note for note in notes(worked.comparison(worked.DS[0])))

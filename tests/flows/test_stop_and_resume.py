@@ -1,0 +1,93 @@
+"""Ctrl-C on `sara train` in a terminal, and `sara train --resume` after it: real signals, Prefect and MLflow."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SETTINGS = [
+    *("strategy=sara", "data.train_size=48", "data.heldout_size=4", "data.sizes={2=1,3=1}", "engine.max_new_tokens=48"),
+    *("allocation.groups_per_step=3", "allocation.k=4", "allocation.probe=2", "allocation.increment=2"),
+    *("training.steps=500", "training.evaluate_every=0", "training.threads=1", "evaluation.k=2"),
+]
+
+
+class Shell:
+    """Runs `sara` in a folder of its own, as a terminal does: in a process group that Ctrl-C reaches as a whole."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.environment = os.environ | {
+            "PREFECT_HOME": str(folder / "prefect"),
+            "PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{folder}/prefect.db",
+            "PYTHONPATH": str(ROOT),
+        }
+        self.environment.pop("PREFECT_API_URL", None)
+
+    def start(self, *arguments: str) -> subprocess.Popen:
+        with (self.folder / "out").open("w") as out, (self.folder / "err").open("w") as err:
+            command = [sys.executable, "-m", "flows.cli", *arguments]
+            return subprocess.Popen(
+                command, cwd=self.folder, env=self.environment, stdout=out, stderr=err, start_new_session=True
+            )
+
+    def run(self, *arguments: str) -> int:
+        return self.start(*arguments).wait(timeout=600)
+
+    @property
+    def said(self) -> str:
+        return (self.folder / "err").read_text()
+
+    def states(self) -> list[str]:
+        with sqlite3.connect(self.folder / "prefect.db") as database:
+            return [name for (name,) in database.execute("SELECT state_name FROM flow_run ORDER BY created")]
+
+
+@pytest.fixture
+def shell(tmp_path) -> Shell:
+    return Shell(tmp_path)
+
+
+def test_ctrl_c_saves_ends_as_cancelled_and_says_how_to_go_on(shell):
+    running = shell.start("train", *SETTINGS)
+    metrics = shell.folder / "outputs" / "run" / "training" / "metrics.jsonl"
+    deadline = time.monotonic() + 300
+    while not (metrics.exists() and metrics.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    os.killpg(running.pid, signal.SIGINT)
+    assert running.wait(timeout=120) == 130, shell.said
+    (line,) = [line for line in shell.said.splitlines() if line.startswith("sara: ")]
+    assert "stopped by SIGINT; step " in line and "is saved in outputs/run/training" in line
+    assert "go on with: sara train --resume strategy=sara" in line and "'data.sizes={2=1,3=1}'" in line
+    assert "Traceback" not in shell.said
+    assert shell.states() == ["Cancelled"]
+    with sqlite3.connect(shell.folder / "outputs" / "mlflow.db") as database:
+        assert database.execute("SELECT status FROM runs").fetchall() == [("KILLED",)]
+
+    taken = len(metrics.read_text().splitlines())
+    assert shell.run("train", "--resume", f"training.steps={taken + 1}") == 2
+    assert f"training.steps was 500, now {taken + 1}" in shell.said and shell.said.count("\n") == 1
+    assert shell.run("train", "--resume", "--allow", "training.steps", f"training.steps={taken + 1}") == 0, shell.said
+    assert shell.states() == ["Cancelled", "Completed"]
+    assert shell.run("train", "--resume") == 0
+    assert f"had finished already, after {taken + 1} steps" in shell.said
+    with sqlite3.connect(shell.folder / "outputs" / "mlflow.db") as database:
+        assert database.execute("SELECT status FROM runs").fetchall() == [("FINISHED",)]
+        steps = database.execute("SELECT step FROM metrics WHERE key = 'loss' OR key = 'reward/mean' ORDER BY step")
+        counted = [step for (step,) in steps]
+    assert set(counted) == set(range(1, taken + 2))
+
+
+def test_there_is_nothing_to_go_on_with_where_nothing_was_run(shell):
+    assert shell.run("train", "--resume", "name=never") == 2
+    assert shell.said == (
+        "sara: outputs/never: no run to go on with; start one without --resume, or name another: name=...\n"
+    )
