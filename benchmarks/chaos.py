@@ -126,10 +126,7 @@ def run_to_the_end(config: RunConfig, kills: int, rng: random.Random, longest_s:
         kind = rng.choice(["time"] * len(POINTS) + list(POINTS)) if struck.total() < kills else None
         point = kind if kind in POINTS else None
         child = attempt(config, point, rng.randint(1, POINTS.get(point, 1)))
-        if kind == "time":
-            time.sleep(rng.uniform(0, longest_s))
-            os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
+        status = wait(child, rng.uniform(0, longest_s) if kind == "time" else None)
         if os.WIFSIGNALED(status):
             struck[kind] += 1
             print(f"kill {struck.total()}: {kind}, step {last_step(config)}", file=sys.stderr, flush=True)
@@ -137,6 +134,20 @@ def run_to_the_end(config: RunConfig, kills: int, rng: random.Random, longest_s:
             raise SystemExit(f"an attempt failed with status {os.WEXITSTATUS(status)}")
         else:
             return struck
+
+
+def wait(child: int, kill_after_s: float | None) -> int:
+    """The exit status of a process that is killed at a time, if it has not ended by then."""
+    deadline = None if kill_after_s is None else time.monotonic() + kill_after_s
+    while True:
+        ended, status = os.waitpid(child, 0 if deadline is None else os.WNOHANG)
+        if ended:
+            return status
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+            deadline = None
+        else:
+            time.sleep(0.005)
 
 
 def last_step(config: RunConfig) -> int:
