@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 import time
 from collections.abc import Callable
+from contextvars import copy_context
 from pathlib import Path
 from types import TracebackType
 from uuid import UUID
@@ -28,6 +30,7 @@ from sara.config import TrackingConfig
 from tasks.tracking import connect, mlflow_run_id
 
 UPDATE_EVERY_S = 5.0
+LAST_WAIT_S = 3.0
 _log = logging.getLogger(__name__)
 
 
@@ -42,21 +45,39 @@ def artifact_key(*parts: object) -> str:
 
 
 class ProgressArtifact:
-    """A bar on the run's page, told at most every few seconds."""
+    """A bar on the run's page, told at most every few seconds, and in a thread: what is shown never waits for a server.
+
+    While the server does not answer, what would have been told is left out; only the last is waited for, a moment.
+    """
 
     def __init__(self, key: str, description: str) -> None:
         self._told_at = time.monotonic()
         self._id: UUID | None = None
+        self._telling: threading.Thread | None = None
         if is_in_a_run():
-            self._id = _quietly(lambda: create_progress_artifact(progress=0.0, key=key, description=description))
+            self._tell(lambda: create_progress_artifact(progress=0.0, key=key, description=description))
 
     def show(self, done: int, total: int, description: str, *, is_last: bool = False) -> None:
         """`done` of `total`, and a line that says more."""
+        is_last = is_last or done == total
+        if is_last and self._telling is not None:
+            self._telling.join(LAST_WAIT_S)
         waited_s = time.monotonic() - self._told_at
-        if self._id is not None and (is_last or done == total or waited_s >= UPDATE_EVERY_S):
+        is_busy = self._telling is not None and self._telling.is_alive()
+        if self._id is not None and not is_busy and (is_last or waited_s >= UPDATE_EVERY_S):
             self._told_at = time.monotonic()
             percent = 100.0 * done / max(total, 1)
-            _quietly(lambda: update_progress_artifact(self._id, progress=percent, description=description))
+            self._tell(lambda: update_progress_artifact(self._id, progress=percent, description=description))
+            if is_last:
+                self._telling.join(LAST_WAIT_S)
+
+    def _tell(self, call: Callable[[], UUID]) -> None:
+        def tell() -> None:
+            self._id = _quietly(call) or self._id
+
+        # The thread sees the flow run that this one is in.
+        self._telling = threading.Thread(target=copy_context().run, args=(tell,), daemon=True)
+        self._telling.start()
 
 
 class SweepProgress:
