@@ -1,6 +1,6 @@
 """Wall clock of the two schedules for equal effective groups, side by side in one run, with long-tailed lengths.
 
-    python benchmarks/streaming.py [--steps 4] [--step-ms 4] [--places 64] [--strategies ds sara sara+dps]
+    python benchmarks/streaming.py [--steps 4] [--step-ms 4] [--places 64] [--strategies ds,sara,sara+dps]
     python benchmarks/streaming.py --engine [--steps 4] [SECTION.KEY=VALUE ...]
 
 The first form drives the whole stack (sampler, verifier in threads, collection) on an engine whose completions have
@@ -192,12 +192,12 @@ def main() -> None:
     parser.add_argument("--engine", action="store_true", help="sample from the configured engine and model")
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--step-ms", type=float, default=4.0, help="of a decode step of the engine with long tails")
-    parser.add_argument("--places", type=int, nargs="+", default=[64])
-    parser.add_argument("--strategies", nargs="+", default=["ds", "sara", "sara+dps"])
+    parser.add_argument("--places", default="64", help="commas between")
+    parser.add_argument("--strategies", default="ds,sara,sara+dps", help="commas between")
     parser.add_argument("overrides", nargs="*", metavar="SECTION.KEY=VALUE")
     arguments = parser.parse_args()
     table = new_table("for one effective group; rollouts and tokens with all that was thrown away")
-    for places in arguments.places:
+    for places in map(int, arguments.places.split(",")):
         config = load_config(RunConfig, None, [*arguments.overrides, f"engine.max_sequences={places}"])
         if arguments.engine:
             policy, (train, _) = load_policy(config.model), load_problems(config.data)
@@ -209,7 +209,7 @@ def main() -> None:
             num_prompts = 5000
             engine = LongTailed(places, arguments.step_ms / 1000, num_prompts)
             sampler = RolloutSampler(engine, Digits(), NumberedPrompts(num_prompts), Sampling(1.0, LONGEST), 0)
-        for strategy in arguments.strategies:
+        for strategy in arguments.strategies.split(","):
             run = config.model_copy(update={"strategy": strategy})
             add_rows(table, strategy, places, compare(run, sampler, num_prompts, arguments.steps))
         engine.close()
