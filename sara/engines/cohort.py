@@ -14,13 +14,19 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
 from sara.engines.base import Completion, Request, Sampling
-from sara.engines.kv_cache import growing_cache
+from sara.engines.kv_cache import can_be_joined, growing_cache
 from sara.seeds import unit_interval
 
 _DROP_BELOW_ACTIVE_SHARE = 0.8
+_PER_ROW = (
+    *("tickets", "is_active", "lengths", "_limits", "_temperatures", "_seeds"),
+    *("_token_ids", "_logprobs"),
+)
+"""Arrays of a cohort with an entry, or a row, for each row of its batch."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,25 @@ class Cohort:
         self.is_active[rows] = False
         return dict(zip(self.tickets[rows].tolist(), self.lengths[rows].tolist(), strict=True))
 
+    @property
+    def can_join(self) -> bool:
+        """Whether it can become part of another cohort, or take one in: not before it has decoded a token."""
+        return self._cache is not None and can_be_joined(self._cache)
+
+    def join(self, other: Cohort) -> None:
+        """Take over the rows of another cohort."""
+        length = max(self._mask.shape[1], other._mask.shape[1])
+        width = max(self._token_ids.shape[1], other._token_ids.shape[1])
+        self._mask = torch.cat([_widened(self._mask, length), _widened(other._mask, length)])
+        self._last_tokens = torch.cat([self._last_tokens, other._last_tokens])
+        for ours, theirs in zip(self._cache.layers, other._cache.layers, strict=True):
+            ours.append_rows(theirs)
+        for name in _PER_ROW:
+            ours, theirs = getattr(self, name), getattr(other, name)
+            if ours.ndim == 2:
+                ours, theirs = (np.pad(a, ((0, 0), (0, width - a.shape[1]))) for a in (ours, theirs))
+            setattr(self, name, np.concatenate([ours, theirs]))
+
     def _completion(self, row: int, has_stopped: bool, policy_version: int) -> Completion:
         length = self.lengths[row]
         token_ids, logprobs = self._token_ids[row, :length].copy(), self._logprobs[row, :length].copy()
@@ -100,11 +125,15 @@ class Cohort:
         return logits[row_prompts]
 
     def _keep(self, rows: np.ndarray) -> None:
-        self.tickets, self.is_active, self.lengths = self.tickets[rows], self.is_active[rows], self.lengths[rows]
-        self._limits, self._temperatures, self._seeds = self._limits[rows], self._temperatures[rows], self._seeds[rows]
-        self._token_ids, self._logprobs = self._token_ids[rows], self._logprobs[rows]
+        for name in _PER_ROW:
+            setattr(self, name, getattr(self, name)[rows])
         kept = torch.from_numpy(rows).to(self._mask.device)
         self._last_tokens, self._mask = self._last_tokens[kept], self._mask[kept]
+        if can_be_joined(self._cache):  # positions that were those of rows which have left
+            unused = int(self._mask.any(dim=0).int().argmax())
+            self._mask = self._mask[:, unused:]
+            for layer in self._cache.layers:
+                layer.drop_first(unused)
         self._cache.batch_select_indices(kept)
 
     def _forward(self, input_ids: Tensor, mask: Tensor) -> Tensor:
@@ -119,6 +148,10 @@ class Cohort:
             **{self._cache_argument: self._cache},
         )
         return output.logits[:, -1]
+
+
+def _widened(mask: Tensor, length: int) -> Tensor:
+    return pad(mask, (length - mask.shape[1], 0))
 
 
 def _left_pad(prompts: Sequence[Sequence[int]], device) -> tuple[Tensor, Tensor]:

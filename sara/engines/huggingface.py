@@ -12,11 +12,12 @@ from transformers import PreTrainedModel
 from sara.engines.base import Completion, Engine, Request, Sampling
 from sara.engines.cohort import Cohort, Ticketed
 
-_ADMIT_AT_FREE_SHARE = 0.5
+_ADMIT_AT_SHARE = 0.25
+_JOIN_UP_TO_RATIO = 2
 
 
 class HuggingFaceEngine(Engine):
-    """Samples from a transformers causal language model; rollouts that start together decode as one cohort.
+    """Samples from a transformers causal language model; rollouts that start together decode as one cohort, and cohorts join.
 
     model           the policy; shared with the learner, so that a sync copies nothing
     end_token_ids   ids that end a completion
@@ -45,6 +46,7 @@ class HuggingFaceEngine(Engine):
         self._admit()
         ended = [pair for cohort in self._cohorts for pair in cohort.decode(self.policy_version)]
         self._forget_ended_cohorts()
+        self._join_cohorts()
         return ended
 
     def abort(self, tickets: Iterable[int]) -> dict[int, int]:
@@ -61,10 +63,14 @@ class HuggingFaceEngine(Engine):
         return len(self._waiting) + self._num_decoding
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Completion | None]:
-        """As every engine does; neighbours in a cohort have prompts of about equal length, and so little padding."""
+        """As every engine does, wave after wave: rows that began together, after prompts of about one length, pad least."""
         order = sorted(range(len(requests)), key=lambda i: (len(requests[i].prompt_ids), requests[i].prompt_ids))
-        completions = super().generate([requests[i] for i in order], sampling)
-        return [completion for _, completion in sorted(zip(order, completions, strict=True), key=lambda pair: pair[0])]
+        completions: list[Completion | None] = [None] * len(requests)
+        for start in range(0, len(order), self.max_sequences):
+            wave = order[start : start + self.max_sequences]
+            for i, completion in zip(wave, super().generate([requests[i] for i in wave], sampling), strict=True):
+                completions[i] = completion
+        return completions
 
     def sync_weights(self, named_weights: Iterable[tuple[str, Tensor]]) -> None:
         """Nothing is copied: engine and learner hold the same tensors."""
@@ -76,11 +82,23 @@ class HuggingFaceEngine(Engine):
         return sum(cohort.num_active for cohort in self._cohorts)
 
     def _admit(self) -> None:
-        """Start those that wait, once there is room for all or for a good part of a batch: each cohort costs a pass."""
-        free = self.max_sequences - self._num_decoding
-        if self._waiting and free >= min(len(self._waiting), max(1, int(_ADMIT_AT_FREE_SHARE * self.max_sequences))):
-            started, self._waiting = self._waiting[:free], self._waiting[free:]
+        """Start those that wait, once they are a good part of those that decode: each cohort costs a pass of its own."""
+        decoding = self._num_decoding
+        started = self._waiting[: self.max_sequences - decoding]
+        if started and len(started) >= _ADMIT_AT_SHARE * decoding:
+            self._waiting = self._waiting[len(started) :]
             self._cohorts.append(Cohort(self.model, self.end_token_ids, started))
+
+    def _join_cohorts(self) -> None:
+        """Make one of cohorts that are about as large, the smallest first: so they stay few, and no row moves often."""
+        self._cohorts.sort(key=lambda cohort: -cohort.num_active)
+        while len(self._cohorts) > 1:
+            larger, smaller = self._cohorts[-2:]
+            is_worth_it = larger.num_active <= _JOIN_UP_TO_RATIO * smaller.num_active
+            if not (is_worth_it and larger.can_join and smaller.can_join):
+                break
+            larger.join(smaller)
+            self._cohorts.pop()
 
     def _forget_ended_cohorts(self) -> None:
         self._cohorts = [cohort for cohort in self._cohorts if cohort.num_active]

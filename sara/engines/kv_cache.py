@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
@@ -44,6 +45,21 @@ class GrowingLayer(DynamicLayer):
         super().batch_select_indices(indices)
         self._buffers = None  # frees what the selection, a copy, has replaced
 
+    def drop_first(self, count: int) -> None:
+        """Forget the first `count` positions of every row."""
+        self.keys, self.values = self.keys[:, :, count:], self.values[:, :, count:]
+
+    def append_rows(self, other: GrowingLayer) -> None:
+        """Take over the rows of another layer, below ours; the shorter of the two is padded in front with zeros."""
+        length = max(self.get_seq_length(), other.get_seq_length())
+        self.keys = torch.cat([_padded(self.keys, length), _padded(other.keys, length)])
+        self.values = torch.cat([_padded(self.values, length), _padded(other.values, length)])
+        self._buffers = None
+
+
+def _padded(states: Tensor, length: int) -> Tensor:
+    return pad(states, (0, 0, length - states.shape[-2], 0))
+
 
 def _grown(old: Tensor, like: Tensor, capacity: int) -> Tensor:
     rows, heads, _, head_dim = like.shape
@@ -51,6 +67,11 @@ def _grown(old: Tensor, like: Tensor, capacity: int) -> Tensor:
     if old.numel():
         buffer[:, :, : old.shape[-2]] = old
     return buffer
+
+
+def can_be_joined(cache: DynamicCache) -> bool:
+    """Whether every layer keeps all positions, so that rows of another cache can be put below its own."""
+    return all(isinstance(layer, GrowingLayer) for layer in cache.layers)
 
 
 def growing_cache(model_config) -> DynamicCache:
