@@ -17,7 +17,7 @@ _JOIN_UP_TO_RATIO = 2
 
 
 class HuggingFaceEngine(Engine):
-    """Samples from a transformers causal language model; rollouts that start together decode as one cohort, and cohorts join.
+    """Samples from a transformers causal language model; rollouts that start together are a cohort, and cohorts join.
 
     model           the policy; shared with the learner, so that a sync copies nothing
     end_token_ids   ids that end a completion
@@ -63,7 +63,7 @@ class HuggingFaceEngine(Engine):
         return len(self._waiting) + self._num_decoding
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Completion | None]:
-        """As every engine does, wave after wave: rows that began together, after prompts of about one length, pad least."""
+        """As every engine does, in waves: rows that began together, after prompts of about one length, pad least."""
         order = sorted(range(len(requests)), key=lambda i: (len(requests[i].prompt_ids), requests[i].prompt_ids))
         completions: list[Completion | None] = [None] * len(requests)
         for start in range(0, len(order), self.max_sequences):
@@ -82,7 +82,7 @@ class HuggingFaceEngine(Engine):
         return sum(cohort.num_active for cohort in self._cohorts)
 
     def _admit(self) -> None:
-        """Start those that wait, once they are a good part of those that decode: each cohort costs a pass of its own."""
+        """Start those that wait, once they are a good part of those that decode: each cohort costs its own pass."""
         decoding = self._num_decoding
         started = self._waiting[: self.max_sequences - decoding]
         if started and len(started) >= _ADMIT_AT_SHARE * decoding:
