@@ -730,7 +730,7 @@ def cost_for_a_target(allocator, steps=250) -> dict[str, float]:
 
 
 def test_margin_trades_rounds_for_rollouts():
-    """Three rows of the table in `SequentialAllocator`; standard errors at 250 steps are about 2%, 2% and 12%."""
+    """Three rows of the table in docs/allocation.md; standard errors at 250 steps are about 2%, 2% and 12%."""
     ds = cost_for_a_target(DynamicSamplingAllocator(8, max_gen_batches=None))
     even, wide = (cost_for_a_target(SequentialAllocator(8, margin=margin)) for margin in (0.0, 1.0))
     assert ds["per_group"] == pytest.approx(33.3, rel=0.05) and ds["rounds"] == pytest.approx(4.2, rel=0.05)
