@@ -103,6 +103,6 @@ def test_the_example_in_the_docs_is_what_comes_out(run_cli, tmp_path):
     docs = (Path(__file__).parents[2] / "docs/replay.md").read_text(encoding="utf-8")
     table, recommendation = re.findall(r"```\n(.*?)```", docs, flags=re.DOTALL)
     write_example_log(tmp_path / "example.jsonl")  # as `python -m sara.replay.example_log example.jsonl`
-    code, out, _ = run_cli("example.jsonl", "--no-drive")
+    code, out, _ = run_cli("example.jsonl")
     assert code == 0
     assert out.startswith(table) and recommendation in out
