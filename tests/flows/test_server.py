@@ -38,6 +38,8 @@ def test_an_executor_that_needs_a_server_says_how_to_start_one(monkeypatch, caps
     from flows.executors import EXECUTORS
     from sara.sweeps import Execution
 
+    if executor == "ray":
+        pytest.importorskip("prefect_ray", reason="the extra `ray` is not installed")
     with temporary_settings(restore_defaults={PREFECT_API_URL}), pytest.raises(ValueError, match="`sara up`") as caught:
         EXECUTORS[executor](Execution()).check()
     assert f"executor = '{executor}' needs a Prefect server" in str(caught.value)
