@@ -27,6 +27,7 @@ from flows.commands.simulate import simulate
 from flows.commands.sweep import sweep
 from flows.commands.sync import sync
 from flows.environment import set_up_environment
+from sara.failures import RunFailure
 from tasks.alone import app as alone
 from tasks.stopping import Stopped
 
@@ -183,6 +184,9 @@ def main() -> None:
         line = error.format_message() if isinstance(error, typer.TyperException) else error
         print(f"sara: {line}", file=sys.stderr)
         sys.exit(2)
+    except RunFailure as failure:
+        print(f"sara: {failure}", file=sys.stderr)
+        sys.exit(1)
     except Stopped as stop:
         print(f"sara: {stop}", file=sys.stderr)
         sys.exit(_INTERRUPTED)

@@ -219,6 +219,8 @@ class AllocationConfig(Section):
     def _pace_fits(self):
         if self.probe != AUTO and self.probe > self.k:
             raise ValueError(f"allocation.probe = {self.probe}; expected at most k = {self.k}")
+        if self.budget is not None and self.budget < self.k:
+            raise ValueError(f"allocation.budget = {self.budget}; expected at least k = {self.k}, what a group costs")
         return self
 
 

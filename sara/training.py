@@ -126,6 +126,11 @@ class Trainer:
         """Whether a step is under way that has not begun to change the weights."""
         return self.clock.current == "collect"
 
+    @property
+    def is_torn(self) -> bool:
+        """Whether a step has begun to change the weights and has not ended: what is in memory must not be saved."""
+        return self.clock.current not in (None, "collect")
+
     def position(self) -> dict[str, Any]:
         """Where the run is, weights and optimizer apart."""
         return {
@@ -189,7 +194,7 @@ def _reward_metrics(collection: Collection) -> dict[str, float]:
 
 
 class Stopwatch:
-    """Wall time of a step and its phases, in seconds; `current` names the phase under way."""
+    """Wall time of a step and its phases, in seconds; `current` names the phase under way, or the one that failed."""
 
     def __init__(self) -> None:
         self.current: str | None = None
@@ -199,10 +204,8 @@ class Stopwatch:
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         start, self.current = time.perf_counter(), name
-        try:
-            yield
-        finally:
-            self.current = None
+        yield
+        self.current = None
         self._phases[name] = self._phases.get(name, 0.0) + time.perf_counter() - start
 
     def metrics(self) -> dict[str, float]:

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from sara.config import RunConfig
 from sara.datasets import load_prepared
+from sara.failures import RunFailure
 from sara.learner import TrainingDiverged
 from sara.models import load_policy
 from sara.training import StepReport, Trainer
@@ -125,6 +126,10 @@ def _train(
     except TrainingDiverged as error:
         kept = _save_model(trainer, folder / "last_good_model")
         raise TrainingDiverged(f"step {trainer.step_count}: {error}, kept in {kept}") from None
+    except RunFailure:
+        if not trainer.is_torn:
+            checkpointer.save()
+        raise
     except Stopped as stop:
         if not stop.is_torn:
             checkpointer.save()
@@ -158,6 +163,10 @@ def _take_step(trainer: Trainer, switch: StopSwitch) -> StepReport:
             return trainer.step()
     except Stopped as stop:
         if not stop.is_torn:
+            trainer.rewind(before)
+        raise
+    except RunFailure:
+        if trainer.is_collecting:
             trainer.rewind(before)
         raise
 

@@ -95,10 +95,16 @@ class HubSource:
 
 @dataclass(frozen=True)
 class Field:
-    """A value that a row may have: the columns it is looked for in, and whether it has to be there."""
+    """A value that a row may have.
+
+    columns       where it is looked for
+    is_required   whether it has to be there
+    instead       another field of the row that will do where this one, then required, is absent
+    """
 
     columns: tuple[str, ...]
     is_required: bool = True
+    instead: str | None = None
 
 
 def _every_problem(problem: Problem, split: Split) -> bool:

@@ -19,7 +19,7 @@ INSTRUCTION = r"Let's think step by step and output the final answer within \box
 
 FIELDS = {
     "problem": Field(("problem", "question", "text", "prompt")),
-    "answer": Field(("answer", "gold", "final_answer", "ground_truth"), is_required=False),
+    "answer": Field(("answer", "gold", "final_answer", "ground_truth"), instead="solution"),
     "solution": Field(("solution",), is_required=False),
     "subject": Field(("subject", "type"), is_required=False),
     "level": Field(("level",), is_required=False),
@@ -63,8 +63,6 @@ def read_boxed(row: Row, place: str) -> Problem:
 
     Raises ValueError, naming the row's place, for a text, an answer or a level of the wrong kind.
     """
-    if "answer" not in row and "solution" not in row:
-        raise ValueError(f"{place}: no column answer, and no solution either; map one with a setting such as columns")
     text, solution, subject = row["problem"], row.get("solution"), row.get("subject")
     if not (isinstance(text, str) and text.strip()):
         raise ValueError(f"{place}: problem = {text!r}; expected a text that is not empty")

@@ -96,18 +96,17 @@ _BATCH = 4096
 def _matched(row: Any, place: str, fields: Mapping[str, Field], columns: Mapping[str, str]) -> Row:
     if not isinstance(row, Mapping):
         raise ValueError(f"{place}: expected a JSON object, got {_shortened(json.dumps(row))}")
-    found = {name: _column(row, place, name, field, columns) for name, field in fields.items()}
+    wanted = {name: (columns[name],) if name in columns else field.columns for name, field in fields.items()}
+    found = {name: next((column for column in those if column in row), None) for name, those in wanted.items()}
+    for name, field in fields.items():
+        has_other = field.instead is not None and found[field.instead] is not None
+        if found[name] is None and (name in columns or (field.is_required and not has_other)):
+            those = (*wanted[name], *(wanted[field.instead] if field.instead else ()))
+            there = ", ".join(map(str, row)) or "none"
+            setting = f"data.train_columns.{name}={_nearest(name, row)} (or data.heldout_columns)"
+            hint = "" if name in columns else f"; map it with a setting such as {setting}"
+            raise ValueError(f"{place}: no column {' or '.join(those)}; the columns there are: {there}{hint}")
     return {name: row[column] for name, column in found.items() if column is not None}
-
-
-def _column(row: Row, place: str, name: str, field: Field, columns: Mapping[str, str]) -> str | None:
-    wanted = (columns[name],) if name in columns else field.columns
-    column = next((column for column in wanted if column in row), None)
-    if column is None and (field.is_required or name in columns):
-        there = ", ".join(map(str, row)) or "none"
-        hint = "" if name in columns else f"; map it with a setting such as columns.{name} = {_nearest(name, row)!r}"
-        raise ValueError(f"{place}: no column {' or '.join(wanted)}; the columns there are: {there}{hint}")
-    return column
 
 
 def _nearest(name: str, row: Row) -> str:

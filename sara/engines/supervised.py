@@ -18,6 +18,7 @@ from torch import Tensor
 from sara.engines.base import Completion, Engine, Request, Sampling
 from sara.engines.shared_weights import SharedWeights, WeightsAddress
 from sara.engines.worker import Worker, WorkerFailure
+from sara.failures import RunFailure
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ BuildEngine = Callable[[WeightsAddress], Engine]
 """Makes an engine, in the worker, with these weights; must be picklable."""
 
 
-class EngineFailure(RuntimeError):
+class EngineFailure(RunFailure):
     """The engine did not start, or it failed, was restarted, and failed again."""
 
 

@@ -23,6 +23,10 @@ class Clipping:
     dual: float | None
 
 
+MAX_LOG_RATIO = 20.0
+"""A ratio of exp(20) is beyond any bound; that of a greater gap would overflow, and infinity times 0 is no number."""
+
+
 class PolicyLoss(NamedTuple):
     """Losses (T,), and which bound made a token's gradient zero: (T,) bool each, no token in two of them."""
 
@@ -47,7 +51,7 @@ def clipped_policy_loss(
     old_logprobs      (T,) float32, without gradient
     advantages        (T,) float32
     """
-    ratio = torch.exp(policy_logprobs - old_logprobs)
+    ratio = torch.exp((policy_logprobs - old_logprobs).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO))
     unclipped = -ratio * advantages
     clipped = -ratio.clamp(1 - clipping.low, 1 + clipping.high) * advantages
     losses = torch.maximum(unclipped, clipped)

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from sara.losses.clipping import MAX_LOG_RATIO
+
 
 def kl_k1(policy_logprobs: Tensor, reference_logprobs: Tensor) -> Tensor:
     """log policy - log reference: unbiased, of either sign; as a loss its expected gradient is 0."""
@@ -19,9 +21,9 @@ def kl_k2(policy_logprobs: Tensor, reference_logprobs: Tensor) -> Tensor:
 
 
 def kl_k3(policy_logprobs: Tensor, reference_logprobs: Tensor) -> Tensor:
-    """exp(-k1) - 1 + k1: unbiased and >= 0; what GRPO's loss adds (Shao et al. 2024, eq. 4)."""
+    """exp(-k1) - 1 + k1: unbiased, its exponential bounded, and >= 0; what GRPO's loss adds (Shao et al. 2024, eq. 4)."""
     difference = reference_logprobs - policy_logprobs
-    return torch.exp(difference) - 1 - difference
+    return torch.exp(difference.clamp(max=MAX_LOG_RATIO)) - 1 - difference
 
 
 DIVERGENCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"k1": kl_k1, "k2": kl_k2, "k3": kl_k3}

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from flows import cli
+from sara.engines.supervised import EngineFailure
 
 COMMANDS = ("compare", "train", "evaluate", "report", "data", "simulate", "replay", "plan", "sync", "pretrain", "ui")
 
@@ -68,6 +69,15 @@ def test_an_interrupt_says_that_it_stopped(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr("sara.config_file.load_config", interrupted)
     assert run_cli(monkeypatch, "train") == 130
     assert capsys.readouterr().err == "sara: stopped\n"
+
+
+def test_a_run_that_cannot_go_on_says_so_in_one_line(monkeypatch, capsys):
+    def failed(*_):
+        raise EngineFailure("the engine failed twice")
+
+    monkeypatch.setattr("sara.config_file.load_config", failed)
+    assert run_cli(monkeypatch, "train") == 1
+    assert capsys.readouterr().err == "sara: the engine failed twice\n"
 
 
 def test_a_port_in_use_is_refused(monkeypatch, capsys, tmp_path):

@@ -46,6 +46,7 @@ def test_an_override_takes_a_list_in_toml_or_with_bare_commas(text, strategies):
         ("alocation.k=4", "command line: unknown key alocation; did you mean allocation?"),
         ("allocation.k=eight", "command line: allocation.k = 'eight'; expected an integer in [2, 1024]"),
         ("allocation.on_commit=refill", "command line: allocation.on_commit = 'refill'; expected 'fill' or 'stop'"),
+        ("allocation.budget=7", "command line: allocation.budget = 7; expected at least k = 8, what a group costs"),
         ("allocation.probe=9", "command line: allocation.probe = 9; expected at most k = 8"),
         (
             "allocation.groups_per_step=513",

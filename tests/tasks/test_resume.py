@@ -14,6 +14,7 @@ from prefect.testing.utilities import prefect_test_harness
 from sara.checkpoints import CheckpointStore
 from sara.config import RunConfig
 from sara.engines.huggingface import HuggingFaceEngine
+from sara.engines.supervised import EngineFailure
 from sara.learner import Learner
 from sara.reporting.metrics_file import read_records
 from sara.rollouts import RolloutSampler
@@ -116,6 +117,21 @@ def test_a_run_that_is_told_to_stop_goes_on_bit_for_bit(
     assert trained.resumed_at == (steps[-1] if steps else 0)
     runs = connect(config.tracking.uri, "resume").client.search_runs(["1"])
     assert [run.info.status for run in runs] == ["FINISHED"]
+
+
+def test_an_engine_that_failed_for_good_costs_the_step_under_way_and_no_other(config, data, undisturbed, monkeypatch):
+    def fail():
+        raise EngineFailure("the engine failed twice")
+
+    every_fourth = config.model_copy(update={"checkpoint": config.checkpoint.model_copy(update={"every": STEPS})})
+    with monkeypatch.context() as patched:
+        strike(patched, RolloutSampler, "take", 3, fail)  # at the end of the third step's rounds, counting evaluations
+        with pytest.raises(EngineFailure, match="failed twice"):
+            train.fn(every_fourth, data)
+    (saved,) = CheckpointStore(config.output_dir / "run" / "checkpoints").steps()
+    assert 0 < saved < STEPS
+    trained = train.fn(every_fourth, data, resume=True)
+    assert (outcome(trained), trained.resumed_at) == (undisturbed, saved)
 
 
 def test_a_finished_run_is_not_run_again(config, data, monkeypatch):

@@ -32,6 +32,8 @@ from sara.verifiers.math.syntax import (
 from sara.verifiers.math.units import conversion, measured
 
 MAX_ITEMS = 60
+MAX_COMPARED = 20
+"""Members of a set up to which those that are equal, and not only written alike, count once."""
 
 
 def compare(gold: Node, answer: Node) -> bool | None:
@@ -237,7 +239,9 @@ def _members(node: Node) -> list[Node] | None:
             return None
         members += values
     if isinstance(node, SetOf):
-        members = [item for place, item in enumerate(members) if not any(compare(item, m) for m in members[:place])]
+        members = list(dict.fromkeys(members))
+        if len(members) <= MAX_COMPARED:  # each with each: more would cost more than a second
+            members = [item for place, item in enumerate(members) if not any(compare(item, m) for m in members[:place])]
     return members if len(members) <= MAX_ITEMS else None
 
 

@@ -1,6 +1,6 @@
 """Decides whether two expressions are equal: constants by their value, formulas by their values at many points.
 
-Rational values are compared exactly. Other values are compared to 60 digits, and where these agree to 300:
+Rational values are compared exactly. Other values are compared to 60 digits, and where these agree to 250 of 600:
 different ones differ for certain; equal ones agree to more digits than a short formula does by chance.
 Formulas are compared where the first is real (the domain a reader has in mind: x >= 0 in the square root of x).
 """
@@ -20,10 +20,11 @@ from sara.verifiers.math.evaluation import Evaluator, free_symbols
 from sara.verifiers.math.syntax import Apply, Node, Number
 from sara.verifiers.math.values import OutOfBounds, Undefined, Unsupported, Value
 
-COARSE_DIGITS, FINE_DIGITS = 60, 300
+COARSE_DIGITS, FINE_DIGITS = 60, 600
 AGREEMENT_DIGITS = 45
 """Values equal to so many of the coarse digits are looked at in the fine ones."""
-FINE_AGREEMENT_DIGITS = 120
+FINE_AGREEMENT_DIGITS = 250
+"""Of so many: a root of what cancels keeps half of its digits."""
 MAX_SIGNS = 4
 """Expressions with more plus-minus signs than this are not spread out."""
 

@@ -56,7 +56,6 @@ def test_a_problem_without_an_id_has_that_of_its_text_and_numbers_become_texts()
         ({"problem": "a", "answer": ["1"]}, "x:1: answer = ['1']; expected a text or a number"),
         ({"problem": "a", "answer": True}, "x:1: answer = True; expected"),
         ({"problem": "a", "answer": "1", "level": "hard"}, "x:1: level = 'hard'; expected a number"),
-        ({"problem": "a"}, "x:1: no column answer, and no solution either"),
     ],
 )
 def test_a_faulty_row_is_named_with_its_place(row, line):

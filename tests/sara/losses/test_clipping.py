@@ -144,3 +144,12 @@ def test_the_gradient_is_the_slope_by_finite_differences(rows, clipping):
     is_smooth = (up.is_clipped == down.is_clipped) & (up.is_dual == down.is_dual)  # no kink in between
     slope = (up.losses - down.losses) / (2 * step)
     torch.testing.assert_close(policy.grad[is_smooth], slope[is_smooth], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("advantage", "expected"), [(1.0, -1.28), (-1.0, 3.0), (0.0, 0.0)])
+def test_a_ratio_that_would_overflow_is_clipped_like_any_other(advantage, expected):
+    policy = torch.tensor([100.0], requires_grad=True)
+    found = clipped_policy_loss(policy, torch.zeros(1), torch.tensor([advantage]), Clipping(0.2, 0.28, 3.0))
+    found.losses.sum().backward()
+    assert found.losses.item() == pytest.approx(expected, abs=1e-6)
+    assert policy.grad.item() == 0

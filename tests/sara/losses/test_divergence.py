@@ -62,3 +62,11 @@ def test_kl_k3_averages_to_the_divergence_over_the_policys_own_tokens():
     exact = float((policy.exp() * (policy - reference)).sum())
     assert exact > 0.1
     assert float((policy.exp() * kl_k3(policy, reference)).sum()) == pytest.approx(exact, abs=1e-12)
+
+
+def test_kl_k3_stays_finite_and_still_pulls_where_its_exponential_would_overflow():
+    policy = torch.tensor([-100.0], requires_grad=True)
+    estimate = kl_k3(policy, torch.zeros(1))
+    estimate.sum().backward()
+    assert torch.isfinite(estimate).all() and estimate.item() > 0
+    assert torch.isfinite(policy.grad).all() and policy.grad.item() != 0
