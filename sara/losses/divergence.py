@@ -21,7 +21,7 @@ def kl_k2(policy_logprobs: Tensor, reference_logprobs: Tensor) -> Tensor:
 
 
 def kl_k3(policy_logprobs: Tensor, reference_logprobs: Tensor) -> Tensor:
-    """exp(-k1) - 1 + k1: unbiased, its exponential bounded, and >= 0; what GRPO's loss adds (Shao et al. 2024, eq. 4)."""
+    """exp(-k1) - 1 + k1, the exponential bounded: unbiased, >= 0; what GRPO adds (Shao et al. 2024, eq. 4)."""
     difference = reference_logprobs - policy_logprobs
     return torch.exp(difference.clamp(max=MAX_LOG_RATIO)) - 1 - difference
 
