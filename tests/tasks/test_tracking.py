@@ -398,7 +398,7 @@ def test_a_retry_replaces_the_attempt_that_failed(uri, tmp_path):
 
 
 def test_what_is_missing_is_said_with_what_there_is(uri, tracking, tmp_path):
-    with open_run(tracking, tmp_path / "alone", "alone", {"sara.kind": "training"}) as run:
+    with open_run(tracking, tmp_path / "alone", "alone", {"sara.kind": "evaluation"}) as run:
         pass
     with pytest.raises(TrackingError, match=r"no experiment 'tset'; there is .*'tests'"):
         load_comparison(uri, "tset")
