@@ -18,11 +18,12 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export MLFLOW_DISABLE_TELEMETRY := true
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 
-.PHONY: help setup demo test lint format ui up clean
+.PHONY: help setup demo test test-services lint format ui up clean
 
 help:
 	@echo "make demo    five strategies train a small model on Countdown; ends with a table and a report"
 	@echo "make test    lint and tests, with vLLM on the CPU"
+	@echo "make test-services   tests that start servers and workers and kill runs, some ten minutes"
 	@echo "make ui      MLflow and Prefect on the records, on 127.0.0.1"
 	@echo "make up      the same with a worker and every deployment: start flows from Prefect's page"
 	@echo "make setup   the environment alone; make lint, make format, make clean"
@@ -55,6 +56,9 @@ test: $(TEST_STAMP)
 	$(TEST_BIN)/ruff check .
 	$(TEST_BIN)/ruff format --check .
 	$(TEST_BIN)/python -m pytest
+
+test-services: $(TEST_STAMP)
+	$(TEST_BIN)/python -m pytest -m services
 
 lint: setup
 	$(BIN)/ruff check .

@@ -14,6 +14,8 @@ from mlflow import MlflowClient
 
 from tests.flows.running import ROOT, SMALL, Services, services, wait_for
 
+pytestmark = pytest.mark.services
+
 LONG = {"training": {"steps": 500, "evaluate_every": 0, "threads": 1}, "checkpoint": {"every": 2}}
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.services
+
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = [
     *("strategy=sara", "data.train_size=48", "data.heldout_size=4", "data.sizes={2=1,3=1}", "engine.max_new_tokens=48"),
