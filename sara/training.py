@@ -143,6 +143,7 @@ class Trainer:
 
     def rewind(self, position: Mapping[str, Any]) -> None:
         """Go back to a `position`; rollouts drawn since then are dropped."""
+        self.clock = Stopwatch()
         self.step_count = position["step"]
         self.cumulative = dict(position["cumulative"])
         self.selector.load_state_dict(position["selector"])

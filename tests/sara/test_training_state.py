@@ -91,7 +91,8 @@ def test_a_round_that_was_dropped_leaves_no_trace():
     trainer.sampler._score = interrupted
     with pytest.raises(KeyboardInterrupt):
         trainer.step()
-    assert all(calls) and not trainer.is_collecting
+    assert all(calls) and trainer.is_collecting
     trainer.sampler._score = score
     trainer.rewind(before)
+    assert not trainer.is_collecting and not trainer.is_torn
     assert taken(trainer)[0] == taken(other)[0]
