@@ -84,6 +84,8 @@ class RolloutSampler:
         self._drawn: dict[tuple[int, int], Rollout] = {}
         self._running: dict[int, DrawName] = {}  # by the engine's ticket
         self._scoring: dict[DrawName, tuple[Completion | None, Future[Rollout] | None]] = {}
+        for problem in pool.problems[:1]:  # all of a pool have one verifier
+            problem.get_ready()
         self._scorers = ThreadPoolExecutor(_SCORERS, thread_name_prefix="score")  # no thread before it is needed
 
     def draw(self, step: int, draws: Draws) -> Outcomes:

@@ -30,6 +30,10 @@ def _alike(answer: str, other: str) -> bool:
     return answer.split() == other.split()
 
 
+def _nothing_to_start() -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class Problem:
     """One prompt with its reference answer.
@@ -40,6 +44,7 @@ class Problem:
     verify        verifier bound to this problem
     answer        what a response gives as its answer; None for a response without one
     is_same       whether two answers are one, where votes are counted
+    get_ready     begins to start what `verify` needs, and returns at once; called before the first response is there
     instruction   how an answer has to be written, where `text` does not say it
     subject       what it is about; None where the data do not say
     level         how hard it is, 1 the easiest; None where the data do not say
@@ -52,6 +57,7 @@ class Problem:
     verify: Verifier = field(repr=False, compare=False)
     answer: Callable[[str], str | None] = field(default=_whole_text, repr=False, compare=False)
     is_same: Callable[[str, str], bool] = field(default=_alike, repr=False, compare=False)
+    get_ready: Callable[[], None] = field(default=_nothing_to_start, repr=False, compare=False)
     instruction: str = ""
     subject: str | None = None
     level: int | None = None

@@ -12,7 +12,7 @@ from typing import Any
 
 from sara.datasets.base import Field, Problem, Row
 from sara.verifiers import Verdict, verify_math
-from sara.verifiers.math import is_scorable_gold
+from sara.verifiers.math import is_scorable_gold, prepare_math
 from sara.verifiers.math.boxes import final_answer
 
 INSTRUCTION = r"Let's think step by step and output the final answer within \boxed{}."
@@ -44,6 +44,7 @@ def boxed_problem(
         verify=_unscorable if answer is None else partial(_verify, gold=answer),
         answer=_answer,
         is_same=_is_same,
+        get_ready=prepare_math,
         instruction=INSTRUCTION,
         subject=subject,
         level=level,

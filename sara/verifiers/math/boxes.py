@@ -60,4 +60,5 @@ def _box_at(said: str, position: int) -> tuple[int, int] | None:
 
 def _unwrap(content: str) -> str:
     r"""The content without commands of inner boxes (`x = \boxed{5}` says `x = {5}`) and marks of Markdown around it."""
-    return re.sub(r"\\boxed(?![A-Za-z])", "", content).strip().strip("*`").strip()
+    bare = re.sub(r"\\boxed(?![A-Za-z])", "", content).strip().strip("*`").strip()
+    return f"{bare} " if re.search(r"(?<!\\)\\$", bare) else bare  # the space of `42\ ` belongs to the backslash

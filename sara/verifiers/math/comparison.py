@@ -36,6 +36,10 @@ MAX_COMPARED = 20
 """Members of a set up to which those that are equal, and not only written alike, count once."""
 
 
+_FUNCTION_NAMES = frozenset(map(Symbol, "fghFGH"))
+_MINUS_ONE = Apply("neg", (Number(Fraction(1)),))
+
+
 def compare(gold: Node, answer: Node) -> bool | None:
     """Whether an answer says the same as the gold; None where this cannot be decided here."""
     if gold == answer:
@@ -50,6 +54,9 @@ def compare(gold: Node, answer: Node) -> bool | None:
     answer_label, answer_value = _take_label(answer)
     if gold_label is not None or answer_label is not None:
         if isinstance(gold, Relation) and isinstance(answer, Relation) and not _name_alike(gold_label, answer_label):
+            is_solved = gold_label is not None and not _symbols(gold_value)
+            if is_solved and answer_label is None:
+                return False  # `2x = 10` is the question to which `x = 5` is the answer
             return _compare_equations(gold, answer)
         return compare(gold_value, answer_value)
     if isinstance(gold, Relation) or isinstance(answer, Relation):
@@ -94,6 +101,8 @@ def _take_label(node: Node) -> tuple[Node | None, Node]:
     if not isinstance(node, Relation) or node.operators[0] not in ("=", "in", "~"):
         return None, node
     label, rest = node.sides[0], node.sides[1:]
+    if node.operators == ("=",) and not _is_label(label) and isinstance(rest[0], Symbol) and not _symbols(label):
+        label, rest = rest[0], (label,)  # `5 = x`
     value = rest[0] if len(rest) == 1 else Relation(rest, node.operators[1:])
     if not _is_label(label) or _symbols(label) & _symbols(value) - {"x", "t", "n", "y", "z", "a", "b"}:
         return None, node
@@ -110,13 +119,30 @@ def _name_alike(gold: Node | None, answer: Node | None) -> bool:
 
 
 def _is_label(node: Node) -> bool:
+    """A name: `x`, `AB`, `f(x)`, `f^{-1}(x)`, `(x, y)`, `a:b:c`, `\\frac{dy}{dx}`, words."""
     if isinstance(node, (Symbol, Words)):
         return True
     if isinstance(node, Bracketed):
         return all(isinstance(item, Symbol) for item in node.items)
+    if isinstance(node, Ratio):
+        return all(_is_label(part) and _symbols(part) for part in node.parts)
     if isinstance(node, Apply) and node.operation == "*":
         return all(_is_label(argument) for argument in node.arguments)
-    return False
+    if isinstance(node, Apply) and node.operation == "^":
+        return node.arguments[0] in _FUNCTION_NAMES and node.arguments[1] == _MINUS_ONE
+    return _is_derivative(node)
+
+
+def _is_derivative(node: Node) -> bool:
+    if not isinstance(node, Apply) or node.operation != "/":
+        return False
+    return all(
+        isinstance(part, Apply)
+        and part.operation == "*"
+        and part.arguments[0] == Symbol("d")
+        and len(part.arguments) == 2
+        for part in node.arguments
+    )
 
 
 def _symbols(node: Node) -> frozenset[str]:
@@ -124,7 +150,9 @@ def _symbols(node: Node) -> frozenset[str]:
         return frozenset().union(*map(_symbols, node.sides))
     if isinstance(node, (Listing, SetOf, Bracketed)):
         return frozenset().union(*map(_symbols, node.items))
-    return free_symbols(node)
+    if isinstance(node, Ratio):
+        return frozenset().union(*map(_symbols, node.parts))
+    return free_symbols(node.value if isinstance(node, Quantity) else node)
 
 
 def _compare_relations(gold: Node, answer: Node) -> bool | None:
@@ -134,7 +162,7 @@ def _compare_relations(gold: Node, answer: Node) -> bool | None:
         if verdict is not None:
             return verdict
     if isinstance(answer, Relation):
-        sides = _chain(answer)
+        sides = _chain(_stated_value(answer))
         if sides is None:
             return False if not isinstance(gold, Relation) else None
         return _any(compare(gold, side) for side in sides)
@@ -142,8 +170,30 @@ def _compare_relations(gold: Node, answer: Node) -> bool | None:
     return False if sides is None else _any(compare(side, answer) for side in sides)
 
 
-def _chain(node: Relation) -> Sequence[Node] | None:
+def _stated_value(node: Relation) -> Node:
+    r"""`5` of `m + n = 5`, `f(2) = 5`, `\\frac{a}{b} = 5`: what an expression that was asked for comes to.
+
+    Not of `2x = 5`, which has yet to be solved.
+    """
+    asked, stated = node.sides[0], node.sides[1:]
+    if node.operators[0] != "=" or not _symbols(asked) or any(map(_symbols, stated)) or _is_multiple(asked):
+        return node
+    return stated[0] if len(stated) == 1 else Relation(stated, node.operators[1:])
+
+
+def _is_multiple(node: Node) -> bool:
+    """`2x`, `-x` or `x/3`, but not `f(2)`: a number and then one variable."""
+    if not isinstance(node, Apply) or node.operation not in ("*", "neg", "/"):
+        return False
+    letters = [argument for argument in node.arguments if _symbols(argument)]
+    is_call = node.operation == "*" and bool(_symbols(node.arguments[0]))
+    return len(letters) == 1 and isinstance(letters[0], Symbol) and not is_call
+
+
+def _chain(node: Node) -> Sequence[Node] | None:
     """The sides of a chain of equal constants; None if it is an equation to solve, or its sides differ."""
+    if not isinstance(node, Relation):
+        return [node]
     if set(node.operators) - {"=", "~"} or any(_symbols(side) for side in node.sides):
         return None
     for left, operator, right in zip(node.sides, node.operators, node.sides[1:], strict=False):
@@ -212,7 +262,7 @@ def _compare_values(gold: Node, answer: Node) -> bool | None:
         return False
     if isinstance(gold, Combined) or isinstance(answer, Combined):
         return _compare_sets(gold, answer)
-    if isinstance(gold, Matrix) or isinstance(answer, Matrix):
+    if isinstance(_multiplied(gold), Matrix) or isinstance(_multiplied(answer), Matrix):
         return _compare_matrices(gold, answer)
     if isinstance(gold, Ratio) or isinstance(answer, Ratio):
         return _compare_ratios(gold, answer)
@@ -278,6 +328,7 @@ def _all(verdicts) -> bool | None:
 
 def _compare_points(gold: Node, answer: Node) -> bool | None:
     """Points in order; a list without brackets is a point if its order is the same. A set is no point."""
+    gold, answer = _without_point_name(gold), _without_point_name(answer)
     if not isinstance(gold, Bracketed) or not isinstance(answer, Bracketed):
         point, other = (gold, answer) if isinstance(gold, Bracketed) else (answer, gold)
         if not isinstance(other, Listing) or (point.opening, point.closing) != ("(", ")"):
@@ -287,6 +338,14 @@ def _compare_points(gold: Node, answer: Node) -> bool | None:
             return False
         gold, answer = (Bracketed("(", tuple(_in_order(node)), ")") for node in (gold, answer))
     return _compare_in_order(gold, answer)
+
+
+def _without_point_name(node: Node) -> Node:
+    """`(2, 4)` of `P(2, 4)`."""
+    if not isinstance(node, Apply) or node.operation != "*" or len(node.arguments) != 2:
+        return node
+    name, point = node.arguments
+    return point if isinstance(point, Bracketed) and isinstance(name, Symbol) and name.name.isupper() else node
 
 
 def _compare_in_order(gold: Bracketed, answer: Bracketed) -> bool | None:
@@ -305,6 +364,7 @@ def _in_order(node: Bracketed | Listing) -> Sequence[Node]:
 
 def _compare_matrices(gold: Node, answer: Node) -> bool | None:
     """Entry by entry; a vector may also be written as a point."""
+    gold, answer = _multiplied(gold), _multiplied(answer)
     if not isinstance(gold, Matrix) or not isinstance(answer, Matrix):
         matrix, point = (gold, answer) if isinstance(gold, Matrix) else (answer, gold)
         entries = _vector(matrix)
@@ -322,6 +382,18 @@ def _compare_matrices(gold: Node, answer: Node) -> bool | None:
         for left, right in zip(gold.rows, answer.rows, strict=True)
         for a, b in zip(left, right, strict=True)
     )
+
+
+def _multiplied(node: Node) -> Node:
+    """A number times a matrix as one matrix."""
+    if not isinstance(node, Apply) or node.operation not in ("*", "neg"):
+        return node
+    matrices = [argument for argument in node.arguments if isinstance(argument, Matrix)]
+    if len(matrices) != 1 or matrices[0].is_determinant:
+        return node
+    others = tuple(argument for argument in node.arguments if not isinstance(argument, Matrix))
+    rows = (tuple(Apply(node.operation, (*others, entry)) for entry in row) for row in matrices[0].rows)
+    return Matrix(tuple(rows))
 
 
 def _vector(matrix: Matrix) -> Sequence[Node] | None:

@@ -74,7 +74,10 @@ class Evaluator:
             compute = _OPERATIONS.get(node.operation)
             if compute is None:
                 raise Unsupported(node.operation)
-            return self.checked(compute(self, *node.arguments))
+            try:
+                return self.checked(compute(self, *node.arguments))
+            except (ZeroDivisionError, OverflowError) as error:  # of mpmath, where a value is 0 to all its digits
+                raise Undefined(node.operation) from error
         raise Unsupported(type(node).__name__)
 
     def number(self, value: Value) -> Value:

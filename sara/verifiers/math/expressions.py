@@ -59,10 +59,10 @@ class ExpressionParser(CommandParser):
         return node
 
     def _sets(self) -> Node:
-        node, joined = self._sum(), 0
+        node, joined = _set_difference(self._sum()), 0
         while self.is_command(_SET_OPERATIONS):
             joined = counted(joined)
-            node = Combined(_SET_OPERATIONS[self.next().text], node, self._sum())
+            node = Combined(_SET_OPERATIONS[self.next().text], node, _set_difference(self._sum()))
         return node
 
     def _sum(self) -> Node:
@@ -112,12 +112,12 @@ class ExpressionParser(CommandParser):
         if is_whole and token.kind == "number":
             factors[-1] = self._plain_mixed(node)
             return
-        right = self._power()
-        part = _proper_fraction(right) if is_whole and token.text in FRACTIONS else None
-        if part is None:
-            factors.append(right)
+        fraction = self._primary() if is_whole and token.text in FRACTIONS else None
+        part = None if fraction is None else _proper_fraction(fraction)
+        if part is not None and not self.is_mark("^", "!"):
+            factors[-1] = self._powers(Number(node.value + part))
         else:
-            factors[-1] = Number(node.value + part)
+            factors.append(self._power() if fraction is None else self._powers(fraction))
 
     def _plain_mixed(self, whole: Number) -> Node:
         """`2 1/2`; two numbers side by side mean nothing else."""
@@ -125,7 +125,7 @@ class ExpressionParser(CommandParser):
         if slash.text == "/" and above.text.isdigit() and below.text.isdigit():
             part = _proper_fraction(Apply("/", (Number(above.value), Number(below.value))))
             if part is not None:
-                return Number(whole.value + part)
+                return self._powers(Number(whole.value + part))
         raise Unreadable("two numbers side by side")
 
     def _signed_power(self) -> Node:
@@ -150,7 +150,11 @@ class ExpressionParser(CommandParser):
         )
 
     def _power(self) -> Node:
-        node, marks = self._primary(), 0
+        return self._powers(self._primary())
+
+    def _powers(self, node: Node) -> Node:
+        """A primary with what stands behind it: factorials, percent, degrees, exponents."""
+        marks = 0
         while self.is_mark("!", "%", "deg", "^"):
             marks = counted(marks)
             if self.is_mark("!"):
@@ -184,7 +188,7 @@ class ExpressionParser(CommandParser):
         if token.kind == "number":
             return self._numeral(token)
         if token.kind == "symbol":
-            return self._symbol(token.text)
+            return self._hexadecimal(token) or self._symbol(token.text)
         if token.kind == "mark" and token.text in OPENING:
             return self._group(token.text)
         if token.kind == "mark" and token.text == "|":
@@ -213,6 +217,18 @@ class ExpressionParser(CommandParser):
             self.next()
             return _based(digits, self._subscript())
         return Number(token.value)
+
+    def _hexadecimal(self, token: Token) -> Node | None:
+        """`FF_{16}`: two or more digits of which the first is a letter, in the one base where they mean a number."""
+        start, digits = self.position, token.text
+        while self.peek().kind in ("number", "symbol") and self.peek().text.isalnum():
+            digits += self.next().text
+        if len(digits) > 1 and all(digit in "0123456789ABCDEF" for digit in digits) and self.is_mark("_"):
+            self.next()
+            if self._subscript() == "16":
+                return _based(digits, "16")
+        self.position = start
+        return None
 
     def _symbol(self, name: str) -> Node:
         if name in NAMED_SETS:
@@ -274,14 +290,28 @@ class ExpressionParser(CommandParser):
         return Apply("abs", (node,))
 
 
+def _set_difference(node: Node) -> Node:
+    r"""`\\mathbb{R} - \\{3\\}` is a set without another, and no sum."""
+    if isinstance(node, Apply) and node.operation == "+" and len(node.arguments) == 2 and node.arguments[0] == REALS:
+        right = node.arguments[1]
+        if isinstance(right, Apply) and right.operation == "neg" and isinstance(right.arguments[0], SetOf):
+            return Combined("setminus", REALS, right.arguments[0])
+    return node
+
+
 def _set_of(inner: list[Token], depth: int, read_list: ListReader) -> Node:
     if not inner:
         return SetOf(())
-    runs, bars = split(inner, lambda token: token.text in ("|", ":", "mid"))
-    if len(bars) == 1 and runs[0] and runs[1]:
-        return _described(runs[0], runs[1], depth, read_list)
+    place = next((place for place, token in enumerate(inner) if token.text in ("|", ":", "mid")), 0)
+    if place and inner[place + 1 :] and (inner[place].text != "|" or _is_lone(inner, place)):
+        return _described(inner[:place], inner[place + 1 :], depth, read_list)
     node = read_list(inner, depth)
     return SetOf(node.items if isinstance(node, Listing) else (node,))
+
+
+def _is_lone(inner: list[Token], place: int) -> bool:
+    """Whether the bar there belongs to no pair: an odd number of bars stands in the set."""
+    return sum(token.text == "|" for token in inner) % 2 == 1 and place > 0
 
 
 def _described(variable: list[Token], condition: list[Token], depth: int, read_list: ListReader) -> Node:

@@ -39,6 +39,8 @@ MAX_EXPONENT_DIGITS = 4
 
 FUNCTIONS = names("sin cos tan cot sec csc arcsin arccos arctan arccot arcsec arccsc sinh cosh tanh coth ln log lg exp")
 _OF_SEVERAL = frozenset({"gcd", "lcm", "max", "min"})
+_BEFORE_DIGITS = frozenset({"_", "^", "frac", "dfrac", "tfrac", "cfrac", "binom", "sqrt"})
+"""What takes the digits that follow for itself: `\\log_2 256` has no thousands in it."""
 _PLAIN_COMMANDS = FUNCTIONS | {"sqrt", "pi", "theta", "infty", "alpha", "beta", "frac", "cdot", "binom", "pm", "cup"}
 _RENAMED = {"infinity": "infty", "inf": "infty", "oo": "infty", "asin": "arcsin", "acos": "arccos", "atan": "arctan"}
 
@@ -62,13 +64,18 @@ _REPEATING = [
     re.compile(r"(\d{1,60})\.(\d{0,60}?)(?:(\d)\3{2,60})(?:\s{0,9}\\[lc]?dots|\.\.\.)(?![A-Za-z])"),
     re.compile("(\\d{1,60})\\.(\\d{0,60}?)((?:\\d[\u0304\u0305]){1,60})"),
 ]
-_TEXT = re.compile(r"\\(?:text(?:rm|bf|it|sf|tt|normal|up|md|sc)?|mathrm|mbox|hbox|operatorname\*?|mathtt|mathbb)\s*\{")
+_TEXT = re.compile(
+    r"\\(?:emph|text(?:rm|bf|it|sf|tt|normal|up|md|sc)?|mathrm|mbox|hbox|operatorname\*?|mathtt|mathbb)\s*\{"
+)
 _COMMAND = re.compile(r"\\(?:[A-Za-z]+|.)", re.DOTALL)
 _LETTERS = re.compile(r"[A-Za-z]+")
-_DEGREE = re.compile(r"\^\s*\{?\s*\\circ\s*\}?(?![A-Za-z])|\\(?:degree|textdegree|deg)(?![A-Za-z])")
+_DEGREE = re.compile(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![A-Za-z]))|\\(?:degree|textdegree|deg)(?![A-Za-z])")
 _ENVIRONMENT = re.compile(r"\\(begin|end)\s*\{([A-Za-z]+)\*?\}(?:\s*\{[clr|\s]*\})?")
 _COMPARISONS = {"<=": "<=", ">=": ">=", "!=": "!=", "=<": "<=", "==": "="}
 _JOINTS = {"and": "and", "or": "or", "&": "and"}
+_LOGIC = {"lor": "or", "vee": "or", "land": "and", "wedge": "and"}
+_HALF_OF_DAY = re.compile(r"([AaPp])\.\s?[Mm](?![A-Za-z])\.?")
+_ROW_END = re.compile(r"\s*\[-?\d*\.?\d+\s*(?:pt|em|ex|cm|mm|in)\]")
 _RELATION_COMMANDS = {
     "le": "<=", "leq": "<=", "leqslant": "<=", "ge": ">=", "geq": ">=", "geqslant": ">=", "ne": "!=", "neq": "!=",
     "lt": "<", "gt": ">", "in": "in", "approx": "~", "approxeq": "~", "simeq": "~", "equiv": "=",
@@ -128,7 +135,9 @@ class _Lexer:
                 return self._add("number", match.group(), match.end(), _repeating(match))
         if match := _SCIENTIFIC.match(text, start):
             return self._add("number", match.group(), match.end(), _scientific(match))
-        match = _GROUPED.match(text, start) or _SPACE_GROUPED.match(text, start)
+        match = None
+        if not (self.tokens and self.tokens[-1].text in _BEFORE_DIGITS):
+            match = _GROUPED.match(text, start) or _SPACE_GROUPED.match(text, start)
         if match is None and self.depth == 0 and (run := _COMMAS.match(text, start)):
             match = _COMMA_GROUPED.fullmatch(text, start, run.end())
         if match is None:
@@ -144,6 +153,10 @@ class _Lexer:
             match = re.compile(r"[^\W\d_]+").match(self.text, self.position)
             return self._add("word", match.group().casefold(), match.end())
         run, end = match.group(), match.end()
+        if half := _HALF_OF_DAY.match(self.text, self.position):
+            return self._add("word", half[1].lower() + "m", half.end())
+        if run == "to" and self._follows_value():
+            return self._add("mark", ":", end)
         if run.lower() in _JOINTS and len(run) > 1:
             return self._add("joint", _JOINTS[run.lower()], end)
         if run == "U" and self.tokens and self.tokens[-1].text in (")", "]", "}"):
@@ -152,6 +165,9 @@ class _Lexer:
             return self._add("word", run.casefold(), end)
         self.position = end
         self.tokens += _split_letters(run)
+
+    def _follows_value(self) -> bool:
+        return bool(self.tokens) and (self.tokens[-1].kind == "number" or self.tokens[-1].text in (")", "}"))
 
     def _is_word(self, run: str) -> bool:
         before = self.tokens[-1] if self.tokens else None
@@ -180,6 +196,10 @@ class _Lexer:
             return self._add("mark", "%" if name == "%" else f"\\{name}", match.end())
         if name == "$":
             return self._add("word", MONEY, match.end())
+        if name in _LOGIC:
+            return self._add("joint", _LOGIC[name], match.end())
+        if name == "\\" and (gap := _ROW_END.match(self.text, match.end())):
+            return self._add("command", name, gap.end())
         if name in ("lbrace", "rbrace"):
             return self._add("mark", "\\{" if name == "lbrace" else "\\}", match.end())
         if name in ("not",):
@@ -219,7 +239,9 @@ class _Lexer:
         word = piece.casefold().rstrip(".")
         if word in _JOINTS:
             self._add("joint", _JOINTS[word], self.position)
-        elif len(piece) == 1 and piece.isupper():
+        elif word == "to" and self._follows_value():
+            self._add("mark", ":", self.position)
+        elif len(piece) == 1 and (piece.isupper() or piece in "ie"):  # i and e name no unit
             self._add("symbol", piece, self.position)
         elif piece in FUNCTIONS:
             self._add("command", piece, self.position)
@@ -230,9 +252,13 @@ class _Lexer:
             inner.depth = self.depth
             self.tokens += inner.run()
 
+    def _is_factorial(self, two: str) -> bool:
+        """Whether the `!` of `5!=120` belongs to the number before it."""
+        return two == "!=" and self.position > 0 and self.text[self.position - 1] in "0123456789)"
+
     def _mark(self, character: str) -> None:
         two = self.text[self.position : self.position + 2]
-        if two in _COMPARISONS:
+        if two in _COMPARISONS and not self._is_factorial(two):
             return self._add("mark", _COMPARISONS[two], self.position + 2)
         if two == "**":
             return self._add("mark", "^", self.position + 2)

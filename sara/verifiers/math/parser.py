@@ -15,6 +15,7 @@ from sara.verifiers.math.cursor import CLOSING, MAX_DEPTH, OPENING, split
 from sara.verifiers.math.expressions import NUMBER_NAMES, ExpressionParser
 from sara.verifiers.math.lexer import MONEY, Token, TooComplex, Unreadable, tokenize
 from sara.verifiers.math.syntax import (
+    REALS,
     Apply,
     Listing,
     Node,
@@ -26,15 +27,22 @@ from sara.verifiers.math.syntax import (
     Words,
     names,
 )
-from sara.verifiers.math.units import canonical_unit
+from sara.verifiers.math.units import canonical_unit, measured
 
 MAX_ANSWER_CHARS = 2_000
 MAX_LATEX_CHARS = 8_000
 """Of the answer once its mathematical characters are LaTeX: one character can become twenty."""
 _RELATIONS = frozenset({"=", "<", ">", "<=", ">=", "!=", "~", "in"})
 _NOTHING = re.compile(r"(?:there (?:is|are) )?no (?:real |integer |such )?(?:solutions?|roots?|values?)(?: exists?)?")
-_UNIT_MARKS = frozenset({"^", "/", "-", ".", "1", "2", "3"})
-_FILLERS = names("about approximately roughly exactly is are the answer value")
+_UNIT_MARKS = frozenset({"^", "/", "-", "."})
+_FILLERS = names("about approximately roughly exactly is are the answer ans final value domain range solution result")
+_EMPTY, _EVERYTHING = (
+    names("empty-set the-empty-set"),
+    names(
+        "all-real-numbers all-reals any-real-number real-numbers the-real-numbers the-set-of-all-real-numbers "
+        "the-set-of-real-numbers"
+    ),
+)
 
 
 def parse_answer(text: str) -> Node:
@@ -47,8 +55,9 @@ def parse_answer(text: str) -> Node:
 
 def parse_tokens(tokens: list[Token]) -> Node:
     """Syntax tree of tokens as `tokenize` gives them; raises Unreadable."""
-    while tokens and tokens[-1].text in (".", ",", ";", "!", ":", "'", "?", "\\") and not _is_factorial(tokens):
-        tokens = tokens[:-1]
+    for mark in ("\\", ".", ",", ";", ":", "!"):
+        if tokens and tokens[-1].text == mark and not _is_factorial(tokens):
+            tokens = tokens[:-1]
     if not tokens:
         raise Unreadable("nothing")
     return _parse_list(tokens, 0)
@@ -77,8 +86,8 @@ def _parse_list(tokens: list[Token], depth: int) -> Node:
 
 
 def _parse_item(tokens: list[Token], depth: int) -> Node:
-    if tokens and all(token.kind == "word" for token in tokens):
-        return _words(" ".join(token.text for token in tokens))
+    if (name := _parse_name(tokens)) is not None:
+        return name
     runs, relations = split(tokens, lambda token: token.kind == "mark" and token.text in _RELATIONS)
     if relations and not runs[0] and relations[0].text in ("~", "="):
         runs, relations = runs[1:], relations[1:]  # `\approx 8.24`
@@ -86,14 +95,39 @@ def _parse_item(tokens: list[Token], depth: int) -> Node:
         raise TooComplex("too long a chain")
     if not relations:
         return _parse_side(runs[0], depth)
-    return Relation(tuple(_parse_side(run, depth) for run in runs), tuple(relation.text for relation in relations))
+    operators = tuple(relation.text for relation in relations)
+    return Relation(
+        (_parse_first(runs[0], operators, depth), *(_parse_side(run, depth) for run in runs[1:])), operators
+    )
+
+
+def _parse_name(tokens: list[Token]) -> Node | None:
+    if tokens and all(token.kind == "word" for token in tokens):
+        return _words(" ".join(token.text for token in tokens))
+    return None
+
+
+def _parse_first(tokens: list[Token], operators: tuple[str, ...], depth: int) -> Node:
+    r"""The first side of a relation; before an `=` also words and unknown signs: `\text{Area} = 5`, `\Pr[A] = 5`."""
+    if (name := _parse_name(tokens)) is not None:
+        return name
+    try:
+        return _parse_side(tokens, depth)
+    except TooComplex:
+        raise
+    except Unreadable:
+        if operators[0] != "=" or not any(token.kind in ("word", "symbol", "command") for token in tokens):
+            raise
+        return Words(" ".join(token.text for token in tokens))
 
 
 def _words(text: str) -> Node:
     """Words that name a number or say that there is no solution mean what they say."""
     if text in NUMBER_NAMES:
         return Number(Fraction(NUMBER_NAMES.index(text)))
-    return SetOf(()) if _NOTHING.fullmatch(text) else Words(text)
+    if text.replace(" ", "-") in _EVERYTHING:
+        return REALS
+    return SetOf(()) if _NOTHING.fullmatch(text) or text.replace(" ", "-") in _EMPTY else Words(text)
 
 
 def _parse_side(tokens: list[Token], depth: int) -> Node:
@@ -110,8 +144,7 @@ def _parse_side(tokens: list[Token], depth: int) -> Node:
 
 def _take_unit(tokens: list[Token]) -> tuple[list[Token], str]:
     r"""The tokens without the words at the end (`35 \text{ cm}^2`), and these as a unit; fillers in front go too."""
-    while len(tokens) > 1 and tokens[0].kind == "word" and tokens[0].text in _FILLERS:
-        tokens = tokens[1:]
+    tokens = _without_introduction(tokens)
     first = _first_word(tokens)
     if not first:
         return tokens, ""
@@ -121,10 +154,20 @@ def _take_unit(tokens: list[Token]) -> tuple[list[Token], str]:
     return tokens[:first], canonical_unit(" ".join(token.text for token in words))
 
 
+def _without_introduction(tokens: list[Token]) -> list[Token]:
+    r"""What follows fillers, also with a colon: `\text{The domain is: } [2, 3]`."""
+    start = 0
+    while start + 1 < len(tokens) and tokens[start].kind == "word" and tokens[start].text in _FILLERS:
+        start += 1
+    return tokens[start + 1 :] if start and start + 1 < len(tokens) and tokens[start].text == ":" else tokens[start:]
+
+
 def _may_be_unit(before: Token, token: Token) -> bool:
     """Whether a token may follow another one in a unit; a letter in mathematics only does after a slash (`km/h`)."""
     if token.kind == "symbol":
         return before.text == "/"
+    if token.kind == "number":  # of `cm^2`, `cm2`, `s^{-1}`; after any other word it is a second answer
+        return token.text in ("1", "2", "3") and (before.text in ("^", "-") or measured(before.text) is not None)
     return token.kind == "word" or token.text in _UNIT_MARKS
 
 

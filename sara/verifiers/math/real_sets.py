@@ -137,16 +137,17 @@ def _inequality(node: Relation) -> tuple[Piece, ...]:
         if free_symbols(node.sides[0]):
             return _pieces(node.sides[1])
         raise NotASet("membership of no variable")
-    variables = [place for place, side in enumerate(node.sides) if _is_variable(side)]
+    variables = [place for place, side in enumerate(node.sides) if _is_variable(side) or _is_distance(side)]
     if len(variables) != 1 or "in" in node.operators or "~" in node.operators:
         raise NotASet("no inequality of one variable")
     place = variables[0]
+    half = _half_of_distance if _is_distance(node.sides[place]) else _half
     result = _ALL
     for here, operator in enumerate(node.operators):
         if here == place:
-            result = _intersection(result, _half(operator, node.sides[here + 1]))
+            result = _intersection(result, half(operator, node.sides[here + 1]))
         elif here + 1 == place:
-            result = _intersection(result, _half(_TURNED[operator], node.sides[here]))
+            result = _intersection(result, half(_TURNED[operator], node.sides[here]))
         else:
             raise NotASet("a chain of constants")
     return result
@@ -162,6 +163,23 @@ def _is_variable(node: Node) -> bool:
         and all(isinstance(argument, Symbol) for argument in node.arguments)
         and node.arguments[0].name in "fghFGHP"
     )
+
+
+def _is_distance(node: Node) -> bool:
+    """`|x|` alone: an inequality of anything longer is a question, not its answer."""
+    return isinstance(node, Apply) and node.operation == "abs" and _is_variable(node.arguments[0])
+
+
+def _half_of_distance(operator: str, end: Node) -> tuple[Piece, ...]:
+    """`|x| < 2` lies between -2 and 2, `|x| > 2` outside of them."""
+    if _value(end) < 0:
+        raise NotASet("a distance below zero")
+    other = Apply("neg", (end,))
+    if operator in ("<", "<="):
+        return _intersection(_half(operator, end), _half(_TURNED[operator], other))
+    if operator in (">", ">="):
+        return _half(_TURNED[operator], other) + _half(operator, end)
+    return _intersection(_half(operator, other), _half(operator, end))
 
 
 def _half(operator: str, end: Node) -> tuple[Piece, ...]:

@@ -22,14 +22,14 @@ from pathlib import Path
 
 from sara.verifiers.math.worker import CPU_LIMIT_S, FORK, REAP, WALL_LIMIT_S
 
-WORKERS = 2
-"""At most so many comparisons run at once; others wait for their turn."""
+WORKERS = 4
+"""At most so many comparisons run at once, as many as a run has threads that score; others wait for their turn."""
 JOBS_PER_WORKER = 500
 """A worker is replaced after so many comparisons: the library's caches only grow."""
 START_LIMIT_S = 120
 LEAST_CPU_S = 2 / 3 * CPU_LIMIT_S
 """A comparison that ran out of time with less processor time than this is no fault of its answer."""
-BACKSTOP_S = 1
+BACKSTOP_S = 0.2
 """A worker that neither answered nor died so long after its time was over is killed from outside."""
 
 _logger = logging.getLogger(__name__)
@@ -131,7 +131,7 @@ class _Nursery:
 
 @dataclass
 class SymbolicComparison:
-    """Workers for one process; wall_limit_s is what a comparison may take by the clock."""
+    """Workers for one process; wall_limit_s is what a comparison may take by the clock, the gold alone half of it."""
 
     wall_limit_s: float = WALL_LIMIT_S
 
@@ -183,7 +183,7 @@ class SymbolicComparison:
 
     def _compare(self, gold: str, answer: str | None) -> Outcome:
         worker = self._take()
-        lines, is_alive = _ask(worker, gold, answer, self.wall_limit_s)
+        lines, is_alive = _ask(worker, gold, answer, self.wall_limit_s / (2 if answer is None else 1))
         worker.jobs += 1
         with self.lock:
             nursery = self.nursery

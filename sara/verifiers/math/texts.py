@@ -8,18 +8,20 @@ from sara.verifiers.math.characters import to_latex
 
 _WRAPPERS = re.compile(
     r"\\(?:text(?:rm|bf|it|sf|tt|normal|up|md|sc)?|math(?:rm|bf|it|sf|tt|cal)|mbox|hbox|operatorname|boldsymbol|bm|"
-    r"left|right|displaystyle|dfrac(?=\{\})|bf|rm|it|quad|qquad)(?![A-Za-z])"
+    r"emph|left|right|displaystyle|dfrac(?=\{\})|bf|rm|it|quad|qquad)(?![A-Za-z])"
 )
 _SPACES = re.compile(r"\\[,;:!> ]|[\s~{}$]|\\\(|\\\)|\\\[|\\\]")
+_NOTHING = re.compile(r"\s+|\\[,;:!> ]|\\[()]|\$")
+_BETWEEN_DIGITS = re.compile(r"(?<=\d)(?:\s+|\\[,;:!> ]|\\[()]|\$)+(?=\d)")
 _CHOICE = re.compile(
     r"(?:(?:[Oo]ption|[Cc]hoice|[Aa]nswer)\s*:?\s*)?(?:\(\s*([A-Za-z])\s*\)|([A-Z])\s*(?:\)|[.:]|$))\s*(.*)", re.DOTALL
 )
 
 
 def spelling(text: str) -> str:
-    """The text without what changes nothing: spaces, brackets of TeX, sizes and fonts, punctuation at the end."""
-    bare = _WRAPPERS.sub("", to_latex(text)).replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac")
-    return re.sub(r"\s+|\\[,;:!> ]|\\[()]|\$", "", bare).rstrip(".,;:")
+    """The text without what changes nothing: spaces (not between digits), brackets of TeX, fonts, a mark at the end."""
+    bare = _WRAPPERS.sub(" ", to_latex(text)).replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac")
+    return re.sub(r"[.,;:]$", "", _NOTHING.sub("", _BETWEEN_DIGITS.sub("\0", bare)).strip())
 
 
 def words(text: str) -> str:

@@ -67,6 +67,11 @@ def grade_math(response: str, gold: str) -> Grade:
     return Grade(verdict, answer, reason)
 
 
+def prepare_math() -> None:
+    """Begin to start what the first symbolic comparison would wait for, one to three seconds; returns at once."""
+    symbolic_comparison().prepare()
+
+
 def is_scorable_gold(gold: object) -> bool:
     """Whether answers can be compared with a gold: it is text, not too long, and read as mathematics or as words."""
     try:
