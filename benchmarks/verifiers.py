@@ -102,15 +102,48 @@ PIECES = sorted(
 )
 
 
+def large_collection(rng: random.Random) -> str:
+    """A set, list, point, union or matrix of very many members."""
+    members = [
+        lambda i: str(i),
+        lambda i: f"x+{i}",
+        lambda i: f"\\sqrt{{{i + 2}}}",
+        lambda i: f"\\frac{{{i}}}{{7}}",
+        lambda i: f"({i},{i + 1})",
+        lambda i: f"\\pm {i}",
+    ]
+    opening, joint, closing = rng.choice(
+        [
+            (r"\{", ",", r"\}"),
+            ("", ",", ""),
+            ("(", ",", ")"),
+            ("", r"\cup", ""),
+            (r"\begin{pmatrix}", "&", r"\end{pmatrix}"),
+            ("", r" \text{ or } ", ""),
+            (r"\max(", ",", ")"),
+        ]
+    )
+    member = rng.choice(members)
+    return opening + joint.join(member(i) for i in range(rng.randint(2, 600))) + closing
+
+
 def hostile_answers(count: int, seed: int) -> Iterator[str]:
-    """Random pieces, repeated pieces, and deep brackets."""
+    """Random pieces, repeated pieces, large sets and long points, integrals and sums, and deep brackets."""
     rng = random.Random(seed)
     for _ in range(count):
         kind = rng.random()
-        if kind < 0.8:
+        if kind < 0.7:
             yield "".join(rng.choice(PIECES) for _ in range(rng.randint(1, 30)))
-        elif kind < 0.9:
+        elif kind < 0.8:
             yield rng.choice(PIECES) * rng.randint(1, 2_000)
+        elif kind < 0.88:
+            yield large_collection(rng)
+        elif kind < 0.9:
+            operator = rng.choice(
+                [r"\int_0^{10}", r"\sum_{x=1}^{\infty}", r"\lim_{x\to\infty}", r"\prod_{x=1}^{\infty}"]
+            )
+            terms = [r"x^{x}", r"\sin(x)", r"e^{x^{2}}", r"\ln(x+1)", r"\frac{1}{x}", r"\sqrt{x+2}", "(x+1)^{20}", "3"]
+            yield f"{operator} {' '.join(rng.choice(terms) for _ in range(rng.randint(1, 5)))} dx"
         else:
             depth = rng.randint(1, 300)
             yield rng.choice(["(", "{", "\\frac{1}{", "|", "2^{"]) * depth + "7" + rng.choice([")", "}", "|"]) * depth
@@ -118,6 +151,7 @@ def hostile_answers(count: int, seed: int) -> Iterator[str]:
 
 def measure_fuzz(count: int, seed: int) -> None:
     golds = ["7", r"\frac{1}{2}", "x^2+1", "(1,2)", r"\{1,2\}", "[2,5)", "x=5", "28_9", r"\text{east}", r"\sin x"]
+    golds += [r"\{" + ",".join(f"x+{i}" for i in range(50)) + r"\}", r"\{x,y,z\}", r"\begin{pmatrix}1\\2\end{pmatrix}"]
     symbolic_comparison().start()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     reasons, slowest, most, begin = Counter(), (0.0, ""), 0.0, time.perf_counter()
