@@ -60,13 +60,14 @@ def make_examples(vocab: int, rollouts: int, longest: int) -> list[TrainingExamp
     """Groups of 8 with lengths as skewed as those of real rollouts, the longest of all among them."""
     rng = np.random.default_rng(0)
     words = vocab or 132
+    prompts = [tuple(rng.integers(0, words, 32).tolist()) for _ in range(0, rollouts, 8)]
     lengths = np.clip(rng.lognormal(np.log(longest / 4), 0.8, rollouts).astype(int), 10, longest)
     lengths = np.full(rollouts, longest) if vocab else lengths
     examples = []
     for i, length in enumerate(lengths.tolist()):
         tokens = rng.integers(0, words, length)
         completion = Completion(tokens, np.full(length, -3.0, dtype=np.float32), "stop", 0)
-        rollout = Rollout(i // 8, i % 8, tuple(rng.integers(0, words, 32).tolist()), completion, "", 1)
+        rollout = Rollout(i // 8, i % 8, prompts[i // 8], completion, "", 1)
         examples.append(TrainingExample(rollout, float(rng.normal())))
     return examples
 

@@ -7,7 +7,6 @@ on who shares its batch (up to floating-point rounding).
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -18,7 +17,7 @@ from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
 from sara.engines.base import Completion, Request, Sampling
-from sara.engines.kv_cache import can_be_joined, growing_cache
+from sara.engines.kv_cache import cache_argument, can_be_joined, growing_cache
 from sara.seeds import unit_interval
 
 _DROP_BELOW_ACTIVE_SHARE = 0.8
@@ -43,8 +42,7 @@ class Cohort:
 
     def __init__(self, model: PreTrainedModel, end_token_ids: Tensor, rollouts: Sequence[Ticketed]):
         self.model, self.end_token_ids = model, end_token_ids
-        parameters = inspect.signature(model.forward).parameters  # transformers 5 renames the argument on its way
-        self._cache_argument = "cache" if "cache" in parameters else "past_key_values"
+        self._cache_argument = cache_argument(model)
         self._prompts = [rollout.request.prompt_ids for rollout in rollouts]
         self._cache, self._mask, self._last_tokens = None, None, None
         self.tickets = np.array([rollout.ticket for rollout in rollouts])

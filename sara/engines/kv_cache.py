@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
-from transformers import DynamicCache
+from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
 _MIN_GROWTH = 64
@@ -79,3 +81,8 @@ def growing_cache(model_config) -> DynamicCache:
     cache = DynamicCache(config=model_config)
     cache.layers = [GrowingLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
     return cache
+
+
+def cache_argument(model: PreTrainedModel) -> str:
+    """What the model's forward pass calls its cache: transformers 5 renames the argument on its way."""
+    return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"

@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from sara.engines.kv_cache import cache_argument
 from sara.learner.micro_batches import MicroBatch
 from sara.learner.token_logprobs import OutputLayer, token_logprobs
 
@@ -69,13 +70,17 @@ class TokenScorer:
 
 def decode(model: PreTrainedModel, batch: MicroBatch) -> Tensor:
     """Last hidden states (M, H) of a model at the places that predict the trained tokens."""
+    cache = {} if batch.cache is None else {cache_argument(model): batch.cache}
     states = model.base_model(
         input_ids=batch.input_ids,
         attention_mask=batch.attention_mask,
         position_ids=batch.positions,
-        use_cache=False,
-    ).last_hidden_state  # (N, L, H)
-    return states.flatten(0, 1).index_select(0, batch.predictors)
+        use_cache=batch.cache is not None,
+        **cache,
+    ).last_hidden_state.flatten(0, 1)  # (N * L, H)
+    if batch.ends is not None:
+        states = torch.cat([batch.ends, states])
+    return states.index_select(0, batch.predictors)
 
 
 def recompute_layers(model: PreTrainedModel) -> None:

@@ -20,11 +20,12 @@ from sara.config import LearnerConfig
 from sara.learner.adapters import add_adapters, full_weights
 from sara.learner.examples import Batch, TrainingExample, make_batch, split_by_group
 from sara.learner.forward import TokenScorer, TokenScores, recompute_layers
-from sara.learner.micro_batches import MicroBatch, as_rows, end_to_end, split_by_tokens
+from sara.learner.micro_batches import MicroBatch, after_prompts, as_rows, end_to_end, split_by_tokens
 from sara.learner.objective import Objective, TokenBatch
 from sara.learner.optimizer import Optimizer, WeightGroup
 from sara.learner.reference import make_reference
-from sara.learner.value import VALUE_FUNCTIONS
+from sara.learner.shared_prompts import SharedPrompts, can_share, sharing_pays
+from sara.learner.value import VALUE_FUNCTIONS, ValueModel
 
 _SUMS_OF_A_BATCH = ("loss", "loss/kl", "loss/value")  # weighted already; the other figures are means over tokens
 
@@ -71,6 +72,8 @@ class Learner:
             recompute_layers(model)
         self.optimizer = Optimizer(self._weight_groups(), config, total_steps)
         self.is_packed = config.layout == "packed" or (config.layout == "auto" and self.scorer.is_block_sparse)
+        reads_whole_rows = self.is_packed or is_recomputed or isinstance(self.value, ValueModel)
+        self.shares_prompts = config.share_prompts and not reads_whole_rows and can_share(model)
         self.bad_updates_in_a_row = 0
 
     def measure(self, examples: Sequence[TrainingExample]) -> dict[str, list[np.ndarray]]:
@@ -141,14 +144,26 @@ class Learner:
                 examples, part, config.loss_mean, self.max_new_tokens, config.equal_groups, is_all_computed
             )
 
+    def _shared_prompts(self, examples: Sequence[TrainingExample], indices: Sequence[int]) -> SharedPrompts | None:
+        """The prompts of an update's rollouts, read once; None where that saves too little."""
+        if not self.shares_prompts:
+            return None
+        prompts = [examples[i].rollout.prompt_ids for i in indices]
+        response_tokens = sum(examples[i].response_tokens for i in indices)
+        if not sharing_pays(prompts, response_tokens, self.config.micro_batch_tokens):
+            return None
+        return SharedPrompts(self.model, list(dict.fromkeys(prompts)))
+
     def _micro_batches(
-        self, examples: Sequence[TrainingExample], indices: Sequence[int]
+        self, examples: Sequence[TrainingExample], indices: Sequence[int], shared: SharedPrompts | None = None
     ) -> Iterator[tuple[list[int], MicroBatch]]:
         """Places in `indices` and tensors of each micro-batch."""
         lengths = [examples[i].total_tokens for i in indices]
+        device = self.scorer.device
         layout = end_to_end if self.is_packed else as_rows
         for part in split_by_tokens(lengths, self.config.micro_batch_tokens, self.is_packed):
-            yield part, layout([examples[indices[row]] for row in part], self.scorer.device)
+            rows = [examples[indices[row]] for row in part]
+            yield part, layout(rows, device) if shared is None else after_prompts(rows, shared, device)
 
     @torch.no_grad()
     def _of_each(self, examples: Sequence[TrainingExample], score) -> list[np.ndarray]:
@@ -166,7 +181,8 @@ class Learner:
         """Log-probabilities of each of their rollouts under the present weights, each (n,)."""
         old: dict[int, Tensor] = {}
         for batch in batches:
-            for part, micro in self._micro_batches(examples, batch.indices):
+            shared = self._shared_prompts(examples, batch.indices)
+            for part, micro in self._micro_batches(examples, batch.indices, shared):
                 indices = [batch.indices[row] for row in part]
                 pieces = self.scorer(micro).logprobs.split([examples[i].trained_tokens for i in indices])
                 old |= dict(zip(indices, pieces, strict=True))
@@ -179,7 +195,8 @@ class Learner:
         sums: dict[str, float] = {}
         maxima: dict[str, float] = {}
         self.optimizer.zero_grad()
-        for part, micro in self._micro_batches(examples, batch.indices):
+        shared = self._shared_prompts(examples, batch.indices)
+        for part, micro in self._micro_batches(examples, batch.indices, shared):
             rows = [batch.indices[row] for row in part]
             tokens = self._token_batch(
                 [examples[i] for i in rows], batch.weights[part], micro, [old.get(i) for i in rows]
@@ -188,6 +205,8 @@ class Learner:
             loss.backward()
             sums = {name: sums.get(name, 0.0) + value for name, value in _floats(part_sums).items()}
             maxima = {name: max(maxima.get(name, 0.0), value) for name, value in _floats(part_maxima).items()}
+        if shared is not None:
+            shared.backward()
         norms = _floats(self.optimizer.clip())
         if not np.isfinite([*norms.values(), *(sums[name] for name in _SUMS_OF_A_BATCH if name in sums)]).all():
             self.optimizer.zero_grad()

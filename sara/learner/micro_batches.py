@@ -1,4 +1,4 @@
-"""Micro-batches: rollouts of like length that go through the model together, as rows or end to end."""
+"""Micro-batches: rollouts of like length that go through the model together, as rows, end to end or after prompts."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from transformers import Cache
 
 from sara.learner.examples import TrainingExample
+from sara.learner.shared_prompts import SharedPrompts
 
 _PAD = 0  # any id: what it stands for is never looked at
 
@@ -23,6 +25,8 @@ class MicroBatch:
     attention_mask   (N, L) int64, or None: causal attention alone keeps out what stands behind a row's end
     predictors       (M,) int64, places in the flattened (N * L) that predict the trained tokens: one before each
     targets          (M,) int64, ids of the trained tokens
+    cache            keys and values of the prompts that the rows go on from; None: prompts are in `input_ids`
+    ends             (U, H) last states of those prompts, which stand before the flattened (N * L) then
     """
 
     input_ids: Tensor
@@ -30,6 +34,8 @@ class MicroBatch:
     attention_mask: Tensor | None
     predictors: Tensor
     targets: Tensor
+    cache: Cache | None = None
+    ends: Tensor | None = None
 
 
 def split_by_tokens(lengths: Sequence[int], max_tokens: int, is_packed: bool = False) -> Iterator[list[int]]:
@@ -73,6 +79,30 @@ def end_to_end(examples: Sequence[TrainingExample], device) -> MicroBatch:
     positions = np.concatenate([np.arange(len(sequence)) for sequence in sequences])
     starts = np.cumsum([0] + [len(sequence) for sequence in sequences[:-1]])
     return _micro_batch(examples, np.concatenate(sequences)[None], positions[None], starts, device)
+
+
+def after_prompts(examples: Sequence[TrainingExample], shared: SharedPrompts, device) -> MicroBatch:
+    """Rows of responses alone, which go on from prompts that the model has read; their last tokens predict nothing."""
+    places = shared.places([example.rollout.prompt_ids for example in examples])  # (N,)
+    length = max(1, *(example.response_tokens - 1 for example in examples))
+    input_ids = np.full((len(examples), length), _PAD, dtype=np.int64)
+    targets, predictors = [], []
+    for row, (example, place) in enumerate(zip(examples, places.tolist(), strict=True)):
+        tokens, trained = example.rollout.completion.token_ids, example.trained_positions
+        input_ids[row, : len(tokens) - 1] = tokens[:-1]
+        targets.append(tokens[trained])
+        predictors.append(np.where(trained == 0, place, len(shared.ends) + row * length + trained - 1))
+    cache, is_prompt = shared.cache(places)
+    is_row = torch.ones(input_ids.shape, dtype=torch.bool, device=device)
+    return MicroBatch(
+        input_ids=torch.from_numpy(input_ids).to(device),
+        positions=shared.lengths[places][:, None] + torch.arange(length, device=device),
+        attention_mask=torch.cat([is_prompt, is_row], dim=1).long(),
+        predictors=torch.from_numpy(np.concatenate(predictors)).to(device),
+        targets=torch.from_numpy(np.concatenate(targets).astype(np.int64)).to(device),
+        cache=cache,
+        ends=shared.ends,
+    )
 
 
 def _sequence(example: TrainingExample) -> np.ndarray:

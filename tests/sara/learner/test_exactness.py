@@ -86,14 +86,16 @@ def slow_gradients(model, examples, *args, **kwargs) -> dict[str, torch.Tensor]:
     return gradients(model)
 
 
+@pytest.mark.parametrize("share_prompts", [False, True])
 @pytest.mark.parametrize("equal_groups", [False, True])
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
 def test_every_aggregation_has_the_gradient_of_its_formula(
-    make_exact, make_exact_learner, random_examples, aggregation, equal_groups
+    make_exact, make_exact_learner, random_examples, aggregation, equal_groups, share_prompts
 ):
     model, examples = make_exact(), random_examples()
     expected = slow_gradients(model, examples, aggregation, equal_groups)
-    update(make_exact_learner(model, aggregation=aggregation, equal_groups=equal_groups), examples)
+    settings = {"aggregation": aggregation, "equal_groups": equal_groups, "share_prompts": share_prompts}
+    update(make_exact_learner(model, **settings), examples)
     assert_same(expected, gradients(model))
 
 
@@ -151,12 +153,12 @@ def test_the_gradient_is_the_slope_of_the_slow_loss_by_finite_differences(
     assert float(gradient[place]) == pytest.approx((values[0] - values[1]) / 2e-5, rel=1e-6)
 
 
-@pytest.mark.parametrize("change", ["micro_batches", "order", "packed", "recomputed", "pieces"])
+@pytest.mark.parametrize("change", ["micro_batches", "order", "packed", "recomputed", "pieces", "shared"])
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
 def test_the_gradient_does_not_depend_on_how_it_is_computed(
     make_exact, make_exact_learner, random_examples, aggregation, change, monkeypatch
 ):
-    settings = {"aggregation": aggregation, "entropy_coef": 0.01}
+    settings = {"aggregation": aggregation, "entropy_coef": 0.01, "share_prompts": False}
     whole, other, examples = make_exact(), make_exact(), random_examples()
     one = update(make_exact_learner(whole, **settings), examples)
     if change == "order":
@@ -165,6 +167,7 @@ def test_the_gradient_does_not_depend_on_how_it_is_computed(
         "micro_batches": {"micro_batch_tokens": 20},
         "packed": {"layout": "packed", "micro_batch_tokens": 50},
         "recomputed": {"gradient_checkpointing": True},
+        "shared": {"share_prompts": True, "micro_batch_tokens": 30},
     }
     learner = make_exact_learner(other, **settings | changes.get(change, {}))
     if change == "pieces":
