@@ -440,6 +440,16 @@ class RunConfig(Section):
     tracking: TrackingConfig = TrackingConfig()
 
     @model_validator(mode="after")
+    def _penalty_fits(self):
+        window, longest = self.learner.overlong_window, self.engine.max_new_tokens
+        if self.learner.overlong == "penalty" and window > longest:
+            raise ValueError(
+                f"learner.overlong_window = {window}; expected at most engine.max_new_tokens = {longest}: "
+                "the penalty would begin before the first token"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _pool_is_large_enough(self):
         groups = self.allocation.groups_per_step
         size = self.data.generated_size("train") if self.data.is_generated("train") else self.data.train_size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -73,9 +74,9 @@ def load_policy(config: ModelConfig) -> Policy:
 
 def load_reader(config: ModelConfig) -> Reader:
     """Load the tokenizer and the context alone, without the weights; raises ValueError as `load_policy` does."""
+    model_config = configuration_of(config)  # before the tokenizer, which says less of a folder that is no model's
     try:
         tokenizer = AutoTokenizer.from_pretrained(_source(config))
-        model_config = AutoConfig.from_pretrained(_source(config))
     except _UNREADABLE as error:
         raise ValueError(_not_found(config.path, error)) from error
     return Reader(tokenizer, int(getattr(model_config, "max_position_embeddings", _NO_LIMIT)))
@@ -85,6 +86,15 @@ def configuration_of(config: ModelConfig) -> PretrainedConfig:
     """The model's configuration alone; raises ValueError as `load_policy` does."""
     try:
         return AutoConfig.from_pretrained(_source(config))
+    except _UNREADABLE as error:
+        raise ValueError(_not_found(config.path, error)) from error
+
+
+def structure_of(config: ModelConfig) -> PreTrainedModel:
+    """The model without numbers in its weights, at no memory; raises ValueError as `load_policy` does."""
+    try:
+        with torch.device("meta"):
+            return AutoModelForCausalLM.from_config(configuration_of(config))
     except _UNREADABLE as error:
         raise ValueError(_not_found(config.path, error)) from error
 
@@ -118,23 +128,29 @@ def _source(config: ModelConfig) -> str:
 
 def _not_found(path: str, error: Exception) -> str:
     if Path(path).is_dir():
-        return f"model.path = {path!r}; the folder holds no model that transformers can read ({_first_line(error)})"
+        return f"model.path = {path!r}; the folder holds no model that transformers can read ({_in_one_line(error)})"
     return f"model.path = {path!r}; expected 'builtin', a model's folder, or a name that the hub has and can be reached"
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+def _in_one_line(error: Exception) -> str:
+    """What it says first; up to the end of the sentence where that is spread over lines."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    is_whole = not lines[0].rstrip().endswith(":")
+    return lines[0] if is_whole else textwrap.shorten(" ".join(lines), 200, placeholder=" ...")
 
 
 def find_device(name: str) -> torch.device:
     """The device of that name; ValueError if this machine has none."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    problem = f"model.device = {name!r}; expected 'auto', 'cpu', or a GPU that this machine has"
     try:
-        return torch.empty(0, device=name).device
+        device = torch.empty(0, device=name).device
     except (RuntimeError, AssertionError) as error:
-        problem = f"model.device = {name!r}; expected 'auto', 'cpu', or a GPU that this machine has"
-        raise ValueError(f"{problem} ({_first_line(error)})") from error
+        raise ValueError(f"{problem} ({_in_one_line(error)})") from error
+    if device.type == "meta":
+        raise ValueError(f"{problem} (it holds no numbers)")
+    return device
 
 
 def _end_token_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from sara.config import RunConfig
 from sara.datasets import Side, load_apart, load_side
 from sara.datasets.selecting import LONG
 from sara.evaluation import evaluation_sampling
-from sara.learner.setup import require_room, require_same_vocabulary
+from sara.learner.setup import require_room, require_same_vocabulary, require_trainable
 from sara.models import Reader
 from sara.prompts import Prompt, encode_prompts, write_prompts
 
@@ -35,6 +35,8 @@ def prepare_problems(config: RunConfig, reader: Reader, is_training: bool = True
     Raises ValueError if the data cannot be used: a faulty file, a public set that cannot be read, fewer problems than
     a step wants groups, a prompt that the model cannot take, or what `sara.learner.setup` refuses.
     """
+    if is_training:
+        require_trainable(config)
     heldout = load_side(config.data, "heldout")
     encode_prompts(reader, heldout.problems, evaluation_sampling(config).max_new_tokens, config.prompt)
     if not is_training:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from sara.engines.base import Sampling
 from sara.evaluation import Evaluation, evaluate, evaluation_sampling
 from sara.learner.adapters import has_adapters
 from sara.learner.experience import make_examples
-from sara.learner.setup import make_learner
+from sara.learner.setup import make_learner, require_trainable
 from sara.models import Policy, save_policy
 from sara.random_state import random_state, restore_random_state
 from sara.rollouts import PromptPool, Rollout, RolloutSampler
@@ -55,7 +55,15 @@ class Trainer:
         self.step_count = 0
         self.clock = Stopwatch()
         self.cumulative = {"cumulative/rollouts": 0.0, "cumulative/tokens": 0.0}
+        require_trainable(config, policy.model)
         self.engine = make_engine(config.engine, policy)
+        with ExitStack() as unless_made:  # what it holds, a process or a GPU, outlives this one otherwise
+            unless_made.callback(self.engine.close)
+            self._set_up(policy, train, heldout)
+            unless_made.pop_all()
+
+    def _set_up(self, policy: Policy, train: Sequence[Problem], heldout: Sequence[Problem]) -> None:
+        config = self.config
         sampling = Sampling(config.engine.temperature, config.engine.max_new_tokens)
         evaluation = evaluation_sampling(config)
         pool = PromptPool(policy, train, sampling.max_new_tokens, config.prompt)

@@ -27,8 +27,9 @@ ADVANTAGES: dict[str, Estimator] = {
 
 
 def get_estimator(name: str) -> Estimator:
-    """The estimator called `name`; ValueError with the nearest known name if there is none."""
+    """The estimator called `name`; ValueError, with the known name that is near if one is, if there is none."""
     if name in ADVANTAGES:
         return ADVANTAGES[name]
-    near = get_close_matches(str(name).lower(), ADVANTAGES, n=1, cutoff=0.0)[0]
-    raise ValueError(f"algorithm {name!r} is unknown; did you mean {near!r}? Known: {', '.join(ADVANTAGES)}")
+    near = get_close_matches(str(name).lower(), ADVANTAGES, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise ValueError(f"algorithm {name!r} is unknown; {hint}Known: {', '.join(ADVANTAGES)}")

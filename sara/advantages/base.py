@@ -13,6 +13,8 @@ import numpy as np
 
 Array = np.ndarray
 
+_ROUNDING = 1e-12  # of the larger of 1 and the values themselves
+
 
 @dataclass(frozen=True)
 class ScoredRollouts:
@@ -25,6 +27,8 @@ class ScoredRollouts:
     token_rewards   (T,) float64, what each token adds to the reward (minus its KL); None: nothing
     values          (T,) float64, expected return before each token; None without a value function
     beliefs         (N,) float64, success rate believed of each prompt before the step; None: the group's own mean
+
+    Raises ValueError for a reward that is no finite number.
     """
 
     rewards: Array
@@ -34,6 +38,9 @@ class ScoredRollouts:
     token_rewards: Array | None = None
     values: Array | None = None
     beliefs: Array | None = None
+
+    def __post_init__(self) -> None:
+        require_finite(self.rewards, self.group_ids)
 
     @property
     def whole_rewards(self) -> Array:
@@ -81,6 +88,21 @@ class Estimator:
     is_group_based: bool
     needs_values: bool = False
     takes_beliefs: bool = False
+
+
+def require_finite(rewards: Array, group_ids: Array) -> None:
+    bad = np.flatnonzero(~np.isfinite(rewards))
+    if bad.size:
+        more = f" and {bad.size - 1} more" if bad.size > 1 else ""
+        raise ValueError(f"a reward of group {group_ids[bad[0]]} is {rewards[bad[0]]}{more}; expected finite numbers")
+
+
+def are_equal(low: Array, high: Array) -> Array:
+    """Whether values between these two differ by no more than the rounding of what they were made of.
+
+    Their deviation would be noise, and what is divided by it as large as any true advantage. False if one is no number.
+    """
+    return high - low <= _ROUNDING * np.maximum(1.0, np.maximum(np.abs(low), np.abs(high)))
 
 
 def per_token(advantages: Array, scored: ScoredRollouts) -> Estimates:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sara.advantages.base import Array
+from sara.advantages.base import Array, are_equal, require_finite
 
 
 class Groups:
@@ -14,11 +14,14 @@ class Groups:
 
     index   (N,) 0..G-1
     size    (G,)
+
+    Raises ValueError for a reward that is no finite number: its group would pass for one that is saturated.
     """
 
     def __init__(self, rewards: Array, group_ids: Array) -> None:
         self.rewards = np.asarray(rewards, dtype=np.float64)
         _, self.index = np.unique(group_ids, return_inverse=True)
+        require_finite(self.rewards, group_ids)
         self.size = np.bincount(self.index)
 
     @cached_property
@@ -33,11 +36,11 @@ class Groups:
 
     @cached_property
     def is_mixed(self) -> Array:
-        """(N,) whether its group's rewards differ; by their extremes: rounding in a mean makes equal ones differ."""
+        """(N,) whether its group's rewards differ, by their extremes: rounding in a mean makes equal ones differ."""
         low, high = np.full(len(self.size), np.inf), np.full(len(self.size), -np.inf)
         np.minimum.at(low, self.index, self.rewards)
         np.maximum.at(high, self.index, self.rewards)
-        return (high > low)[self.index]
+        return ~are_equal(low, high)[self.index]
 
 
 def is_effective(rewards: Array, group_ids: Array) -> Array:

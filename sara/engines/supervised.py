@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -56,15 +57,18 @@ class SupervisedEngine(Engine):
         self.policy_version = 0
         self._build, self._supervision = build, supervision
         self._shared = SharedWeights(supervision.dtype)
-        self._weights = self._shared.write(named_weights)
         self._tickets = count()
         self._in_flight: dict[int, int] = {}  # the worker's ticket -> ours
         self._lost: list[int] = []
         self._has_failed = False
-        try:
-            self._worker = self._start()
-        except WorkerFailure as failure:
-            raise EngineFailure(f"the engine did not start: {failure}") from failure
+        with ExitStack() as unless_started:
+            unless_started.callback(self._shared.close)
+            self._weights = self._shared.write(named_weights)
+            try:
+                self._worker = self._start()
+            except WorkerFailure as failure:
+                raise EngineFailure(f"the engine did not start: {failure}") from failure
+            unless_started.pop_all()
 
     def submit(self, requests: Sequence[Request], sampling: Sampling) -> list[int]:
         tickets = [next(self._tickets) for _ in requests]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
 
 _ADAPTER = "default"
+_LINEAR = (nn.Linear, Conv1D)
 
 
 def add_adapters(model: PreTrainedModel, rank: int, alpha: float, targets: Sequence[str], seed: int = 0) -> None:
@@ -18,16 +21,11 @@ def add_adapters(model: PreTrainedModel, rank: int, alpha: float, targets: Seque
     targets   names of layers, or of their last parts; empty: every linear layer but the output head
     seed      of the adapters' first matrices; the second ones are 0, so that the model starts as it was
 
-    Raises ValueError if peft is missing, if no layer has such a name, or if one is the embedding or the output
-    layer: engines take over full weights, and of tied ones there is a single tensor for two layers that would differ.
+    Raises ValueError as `require_adaptable` does.
     """
-    try:
-        from peft import LoraConfig, inject_adapter_in_model
-    except ImportError:
-        raise ValueError(
-            "learner.lora_rank is set, but peft is not installed; install the extra: pip install 'sara-rl[lora]'"
-        ) from None
-    _require_decoder_layers(model, targets)
+    require_adaptable(model, targets)
+    from peft import LoraConfig, inject_adapter_in_model
+
     config = LoraConfig(
         r=rank, lora_alpha=alpha, lora_dropout=0.0, target_modules=list(targets) or "all-linear", bias="none"
     )
@@ -36,6 +34,32 @@ def add_adapters(model: PreTrainedModel, rank: int, alpha: float, targets: Seque
         inject_adapter_in_model(config, model, adapter_name=_ADAPTER)
     for name, weight in model.named_parameters():
         weight.requires_grad_("lora_" in name)
+
+
+def require_adaptable(model: PreTrainedModel, targets: Sequence[str]) -> None:
+    """Refuse adapters that cannot be had; looks at the model's structure, not at its weights.
+
+    Raises ValueError if peft is missing, if no layer has such a name or one that has is not linear, or if one is the
+    embedding or the output layer: engines take over full weights, and of tied ones there is a single tensor for two
+    layers that would differ.
+    """
+    if find_spec("peft") is None:
+        raise ValueError(
+            "learner.lora_rank is set, but peft is not installed; install the extra: pip install 'sara-rl[lora]'"
+        )
+    modules = dict(model.named_modules())
+    linear = sorted({name.rsplit(".", 1)[-1] for name, module in modules.items() if isinstance(module, _LINEAR)})
+    ends = (model.get_input_embeddings(), model.get_output_embeddings())
+    for target in targets:
+        found = [module for name, module in modules.items() if name == target or name.endswith(f".{target}")]
+        if any(module is end for module in found for end in ends):
+            raise ValueError(
+                f"learner.lora_targets: {target!r} is the embedding or the output layer; an engine is given full "
+                "weights, where the two may be one tensor: expected layers inside the decoder"
+            )
+        if not found or not all(isinstance(module, _LINEAR) for module in found):
+            what = f"{target!r} is no linear layer" if found else f"no layer {target!r}"
+            raise ValueError(f"learner.lora_targets: {what}; this model has {', '.join(linear)}")
 
 
 def has_adapters(model: nn.Module) -> bool:
@@ -73,18 +97,3 @@ def adapters_off(model: nn.Module) -> Iterator[None]:
             layer.enable_adapters(True)
             for name, weight in layer.named_parameters():
                 weight.requires_grad_("lora_" in name)
-
-
-def _require_decoder_layers(model: PreTrainedModel, targets: Sequence[str]) -> None:
-    modules = dict(model.named_modules())
-    ends = (model.get_input_embeddings(), model.get_output_embeddings())
-    for target in targets:
-        found = [name for name in modules if name == target or name.endswith(f".{target}")]
-        if not found:
-            linear = {name.rsplit(".", 1)[-1] for name, module in modules.items() if isinstance(module, nn.Linear)}
-            raise ValueError(f"learner.lora_targets: no layer {target!r}; this model has {', '.join(sorted(linear))}")
-        if any(modules[name] is end for name in found for end in ends):
-            raise ValueError(
-                f"learner.lora_targets: {target!r} is the embedding or the output layer; an engine is given full "
-                "weights, where the two may be one tensor: expected layers inside the decoder"
-            )

@@ -29,8 +29,7 @@ def make_examples(
     bare = [_bare_example(rollout, config) for rollout in rollouts]
     measured = learner.measure(bare)
     scored = _score(bare, measured, config, max_new_tokens, beliefs)
-    discounts = Discounts(config.gamma, config.gae_lambda)
-    estimates = get_estimator(config.advantage).estimate(scored, discounts)
+    estimates = _estimate(scored, config)
     return _with_estimates(bare, scored, estimates, measured), _figures(scored, estimates)
 
 
@@ -76,6 +75,14 @@ def _score(
         values=np.concatenate(measured["values"]) if "values" in measured else None,
         beliefs=beliefs,
     )
+
+
+def _estimate(scored: ScoredRollouts, config: LearnerConfig) -> Estimates:
+    """By the configured algorithm; no numbers where the KL is none, so that the update is left out and counted."""
+    if scored.token_rewards is not None and not np.isfinite(scored.token_rewards).all():
+        nothing = np.full(len(scored.token_rewards), np.nan)
+        return Estimates(nothing, nothing)
+    return get_estimator(config.advantage).estimate(scored, Discounts(config.gamma, config.gae_lambda))
 
 
 def _with_estimates(

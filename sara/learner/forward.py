@@ -88,11 +88,16 @@ def recompute_layers(model: PreTrainedModel) -> None:
 
     The library's own switch works in training mode alone, which would let dropout in.
     """
+    for layer in recomputable_layers(model):
+        layer.forward = _recomputed(layer.forward)
+
+
+def recomputable_layers(model: PreTrainedModel) -> list[nn.Module]:
+    """Raises ValueError if there are none; looks at the model's structure, not at its weights."""
     layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
     if not layers:
         raise ValueError(f"learner.gradient_checkpointing: {type(model).__name__} has no layers that can be recomputed")
-    for layer in layers:
-        layer.forward = _recomputed(layer.forward)
+    return layers
 
 
 def _recomputed(forward):

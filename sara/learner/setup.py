@@ -9,8 +9,10 @@ from transformers import PreTrainedModel
 
 from sara.config import RunConfig
 from sara.engines.base import Engine
+from sara.learner.adapters import require_adaptable
+from sara.learner.forward import recomputable_layers
 from sara.learner.learner import Learner
-from sara.models import Policy, Reader, load_policy, load_reader
+from sara.models import Policy, Reader, load_policy, load_reader, structure_of
 from sara.rollouts import PromptPool
 
 
@@ -31,6 +33,21 @@ def make_learner(config: RunConfig, policy: Policy, engine: Engine, pool: Prompt
         reference_model=_load_reference(config, policy),
         corrects_gap=not is_gap_zero,
     )
+
+
+def require_trainable(config: RunConfig, model: PreTrainedModel | None = None) -> None:
+    """Refuse adapters that the model cannot have, and layers that cannot be recomputed.
+
+    model   the one that `config.model` names; None: its structure is looked at, and no weights are read
+    """
+    learner = config.learner
+    if not (learner.lora_rank or learner.gradient_checkpointing):
+        return
+    model = structure_of(config.model) if model is None else model
+    if learner.lora_rank:
+        require_adaptable(model, learner.lora_targets)
+    if learner.gradient_checkpointing:
+        recomputable_layers(model)
 
 
 def require_room(config: RunConfig, prompt_ids: Iterable[Sequence[int]]) -> None:

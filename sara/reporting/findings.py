@@ -125,7 +125,14 @@ def _without_reference(rows: Sequence[Row]) -> list[str]:
     scored = [row for row in rows if row.accuracy and row.strategy != "base"]
     if not scored:
         return [missing]
+    if all(row.groups == 0 for row in scored):
+        return ["No group was trained on: every score is that of the model as it was.", missing]
     best = max(scored, key=lambda row: row.accuracy.value)
+    as_good = [row for row in scored if row.accuracy.value == best.accuracy.value]
+    if len(as_good) > 1:
+        who = "All strategies" if len(as_good) == len(scored) else " and ".join(row.label for row in as_good)
+        what = "end at the same" if len(as_good) == len(scored) else "have the same highest"
+        return [f"{who} {what} held-out accuracy, {best.accuracy.value:.1%}.", missing]
     lead = "ends at" if len(scored) == 1 else "has the highest held-out accuracy,"
     tail = " held-out accuracy" if len(scored) == 1 else ""
     if best.gain is not None:

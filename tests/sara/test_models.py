@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from sara.config import ModelConfig
-from sara.models import load_policy, load_reader, save_policy
+from sara.models import load_policy, load_reader, save_policy, structure_of
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,25 @@ def test_a_model_that_lacks_weights_is_refused_not_filled_with_random_ones(copie
         load_policy(config(copied))
 
 
-@pytest.mark.parametrize("device", ["nonsense", "cuda:99", ""])
+@pytest.mark.parametrize("load", [load_policy, load_reader])
+def test_why_a_folder_holds_no_model_is_said_to_the_end(tmp_path, copied, load):
+    (tmp_path / "nothing").mkdir()
+    with pytest.raises(ValueError, match=r"Should have a `model_type` key in its config.json"):
+        load(config(tmp_path / "nothing"))
+    DAMAGE["no tokenizer"](copied)
+    with pytest.raises(ValueError, match=r"backend tokenizer from one of: \(1\) a `tokenizers` library") as error:
+        load(config(copied))
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_the_structure_of_a_model_is_the_model_without_its_numbers(saved):
+    structure = structure_of(config(saved[1]))
+    expected = {name: weight.shape for name, weight in saved[0].model.named_parameters()}
+    assert {name: weight.shape for name, weight in structure.named_parameters()} == expected
+    assert all(weight.device.type == "meta" for weight in structure.parameters())
+
+
+@pytest.mark.parametrize("device", ["nonsense", "cuda:99", "", "meta"])
 def test_a_device_that_the_machine_lacks_is_refused_in_one_line(saved, device):
     with pytest.raises(ValueError, match=r"model\.device = .*; expected 'auto', 'cpu', or a GPU") as error:
         load_policy(config(saved[1], device=device))

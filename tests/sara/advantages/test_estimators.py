@@ -144,6 +144,7 @@ def test_a_later_reward_reaches_earlier_tokens_discounted_and_never_another_roll
 
 def test_whitening_equal_values_gives_exactly_zero():
     assert not whiten(np.full(7, 0.1)).any() and whiten(np.zeros(0)).shape == (0,)
+    assert (whiten(np.array([0.1 + 0.2, 0.3])) == 0).all()  # equal but for their rounding
 
 
 @given(st.lists(st.floats(-10, 10).map(lambda x: round(x, 3)), min_size=2, max_size=30))
@@ -203,6 +204,19 @@ def test_the_kl_of_tokens_is_added_up_for_algorithms_that_judge_whole_rollouts()
     np.testing.assert_allclose(found, [0.55, 0.55, -0.55], atol=1e-14)
 
 
-def test_an_unknown_algorithm_is_refused_with_the_nearest_known_one():
-    with pytest.raises(ValueError, match=r"'reinforce' is unknown; did you mean 'reinforce\+\+'\?"):
+@pytest.mark.parametrize("name", ADVANTAGES)
+def test_no_estimator_takes_a_reward_that_is_no_number(name):
+    rewards, groups = np.array([1.0, 0.0, math.nan, 1.0, math.nan]), np.array([7, 7, 40, 40, 50])
+    with pytest.raises(ValueError, match="a reward of group 40 is nan and 1 more; expected finite numbers"):
+        ADVANTAGES[name].estimate(
+            ScoredRollouts(rewards, groups, np.ones(5, int), np.ones(5, bool), values=np.zeros(5)), Discounts()
+        )
+    with pytest.raises(ValueError, match="group 40"):
+        is_effective(rewards, groups)
+
+
+def test_an_unknown_algorithm_is_refused_with_the_nearest_known_one_if_one_is_near():
+    with pytest.raises(ValueError, match=r"'reinforce' is unknown; did you mean 'reinforce\+\+'\? Known: grpo, "):
         get_estimator("reinforce")
+    with pytest.raises(ValueError, match="algorithm 'xyz' is unknown; Known: grpo, dr_grpo, rloo, "):
+        get_estimator("xyz")

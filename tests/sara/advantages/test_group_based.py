@@ -109,6 +109,26 @@ def test_a_saturated_group_and_a_group_of_one_get_exactly_zero(name, reward, siz
 
 
 @pytest.mark.parametrize("name", FORMULAS)
+@pytest.mark.parametrize("scale", [1.0, 1e-3, 1e6])
+def test_rewards_that_are_equal_up_to_rounding_are_equal(name, scale):
+    # 0.1 + 0.2 and 0.3 differ by 5.6e-17: as deviations of a group they would be advantages of 1 and -1.
+    rewards = scale * np.array([0.1 + 0.2, 0.3, 0.3, 1.0, 0.0])
+    assert rewards[0] != rewards[1]
+    advantages = FORMULAS[name](rewards, np.array([1, 1, 1, 2, 2]))
+    assert (advantages[:3] == 0.0).all() and advantages[3] > 0
+    apart = FORMULAS[name](np.array([1e-11, 0.0]), np.array([1, 1]))
+    assert apart[0] > 0 > apart[1]
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_reward_that_is_no_number_is_refused_by_its_group(name, bad):
+    rewards, groups = np.array([1.0, 0.0, bad, 1.0]), np.array([7, 7, 40, 40])
+    with pytest.raises(ValueError, match=f"a reward of group 40 is {bad}; expected finite numbers"):
+        FORMULAS[name](rewards, groups)
+
+
+@pytest.mark.parametrize("name", FORMULAS)
 def test_no_rollouts_have_no_advantages(name):
     assert FORMULAS[name](np.array([]), np.array([], dtype=int)).shape == (0,)
 

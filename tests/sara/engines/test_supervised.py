@@ -168,6 +168,27 @@ def test_an_engine_that_does_not_start_says_why(make_engine, fault, kind, messag
         make_engine({"build": fault})
 
 
+def blocks_of_weights() -> int:
+    """How many blocks of shared weights this process holds, however often each is open."""
+    links = [path for path in Path("/proc/self/fd").iterdir() if "sara-weights" in os.path.realpath(path)]
+    return len({path.stat().st_ino for path in links})
+
+
+def test_an_engine_that_does_not_start_leaves_no_memory_behind(make_engine):
+    before = blocks_of_weights()
+    engine = make_engine()
+    assert blocks_of_weights() == before + 1
+    for fault, kind in (("refuse", ValueError), ("die", EngineFailure)):
+        with pytest.raises(kind):
+            make_engine({"build": fault})
+    unreadable = (("weight", torch.ones(1) if n else None) for n in (1, 0))
+    with pytest.raises(AttributeError):
+        SupervisedEngine(None, unreadable, Supervision(60.0, start_timeout_s=300))
+    assert blocks_of_weights() == before + 1
+    engine.close()
+    assert blocks_of_weights() == before
+
+
 def test_a_frozen_worker_is_noticed_even_by_a_message_larger_than_the_pipe(make_engine):
     engine = make_engine(timeout_s=3.0)
     os.kill(engine.worker_pid, signal.SIGSTOP)

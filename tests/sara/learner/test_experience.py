@@ -103,3 +103,19 @@ def test_kl_in_the_reward_is_taken_off_token_by_token(make_exact, make_exact_lea
 
 def test_no_rollouts_are_no_examples(make_exact, make_exact_learner):
     assert make_examples([], make_exact_learner(make_exact()), 12) == ([], {})
+
+
+@pytest.mark.parametrize("algorithm", ["grpo", "reinforce++", "ppo"])
+def test_a_kl_in_the_reward_that_is_no_number_leaves_the_update_out(
+    make_exact, make_exact_learner, make_rollout, algorithm
+):
+    model, reference = make_exact(), make_exact(seed=1)
+    settings = {"advantage": algorithm, "kl_coef": 0.5, "kl_in": "reward"}
+    learner = make_exact_learner(model, reference, **settings)
+    rollouts = [make_rollout((2,), (4, 5, 6), 7, 1), make_rollout((2,), (7, 8), 7, 0)]
+    with torch.no_grad():
+        reference.transformer.wte.weight[5] = float("nan")
+    examples, _ = make_examples(rollouts, learner, 12)
+    with pytest.warns(UserWarning, match="an update over prompts 7 was left out"):
+        metrics = learner.update(examples, np.random.default_rng(0))
+    assert (metrics["updates"], metrics["bad_updates"]) == (0.0, 1.0)

@@ -58,6 +58,20 @@ def test_without_ds_no_savings_are_claimed():
     assert findings(worked.comparison(uniform, *worked.SARA)) == [best, missing]
 
 
+def test_no_strategy_is_called_the_highest_where_none_is():
+    missing = "DS is not part of this comparison, so it states no savings."
+    runs = [worked.run(name, 0, (8, 8), (9, 9), 0.3, groups=(0.0, 0.0)) for name in ("uniform", "sara")]
+    nothing = "No group was trained on: every score is that of the model as it was."
+    assert findings(worked.comparison(*runs)) == [nothing, missing]
+    alike = [worked.run(name, 0, (8, 8), (9, 9), 0.35) for name in ("uniform", "sara")]
+    same = "All strategies end at the same held-out accuracy, 35.0%."
+    assert findings(worked.comparison(*alike)) == [same, missing]
+    third = worked.run("dps", 0, (8, 8), (9, 9), 0.31)
+    assert findings(worked.comparison(*alike, third))[0] == (
+        "Uniform and SARA have the same highest held-out accuracy, 35.0%."
+    )
+
+
 def test_there_is_always_something_to_say():
     nothing_yet = [type(run)(run.strategy, run.seed, {}) for run in (*worked.DS, *worked.SARA)]
     for runs in ((), worked.DS, nothing_yet):
