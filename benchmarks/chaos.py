@@ -2,10 +2,10 @@
 
     python -m benchmarks.chaos --kills 50 --seed 0
 
-Half the kills come at a random time; the others in the middle of a round, of writing a line of metrics, of saving a
-checkpoint (at any of its files, or between its renaming and the removal of older ones), or between a delivery to MLflow
-and the note of it. Prints one JSON object: how many kills of each kind struck, and whether weights, metrics (those on
-disk and those in MLflow, times apart) and counts of rollouts are those of the undisturbed run. Exits with 1 if not.
+Kills come in the middle of a round, of writing a line of metrics, of saving a checkpoint (at any of its files, or
+between its renaming and the removal of older ones), between a delivery to MLflow and the note of it, and, half of them,
+at a random time. Prints one JSON object: how many kills of each kind struck, and whether weights, metrics (those on disk
+and those in MLflow, times apart) and counts of rollouts are those of the undisturbed run. Exits with 1 if not.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from pathlib import Path
 
@@ -39,8 +40,8 @@ from tasks.prepare import prepare_data  # noqa: E402
 from tasks.tracking import connect, mlflow_run_id  # noqa: E402
 from tasks.train import train  # noqa: E402
 
-POINTS = {"round": 30, "line": 14, "saving": 40, "saved": 4, "delivered": 12}
-"""Where a kill may strike, and at most at which of the calls that pass there."""
+POINTS = {"round": 30, "line": 12, "saving": 40, "saved": 3, "delivered": 10}
+"""Where a kill may strike, and at most at which of the calls that pass there, in eight steps."""
 
 
 def make_config(folder: Path, steps: int) -> RunConfig:
@@ -73,6 +74,8 @@ def attempt(config: RunConfig, point: str | None, nth: int) -> int:
         train.fn(config, prepare_data.fn(config, config.output_dir / "data"), resume=True)
         status = 0
     finally:
+        if status:
+            traceback.print_exc()
         sys.stderr.flush()
         os._exit(status)
 
@@ -116,24 +119,33 @@ def arm(point: str, nth: int) -> None:
             kill_before(owner, name)
 
 
-def run_to_the_end(config: RunConfig, kills: int, rng: random.Random, longest_s: float) -> Counter[str]:
-    """Resume the run until it is done, killing at most `kills` attempts, some of them at a random time.
+def plan(kills: int, rng: random.Random) -> list[str]:
+    """Kinds of kills in random order; of ten, one at each point and the others at random times."""
+    kinds = [*POINTS, *["time"] * len(POINTS)]
+    planned = [kinds[i % len(kinds)] for i in range(kills)]
+    rng.shuffle(planned)
+    return planned
 
-    longest_s   that time at the most
+
+def run_to_the_end(config: RunConfig, kills: list[str], rng: random.Random, longest_s: float) -> list[str]:
+    """Resume the run until it is done, killing it as planned; returns the kills that found nothing more to strike.
+
+    longest_s   of a kill at a random time: that time at the most
     """
-    struck: Counter[str] = Counter()
+    missed: list[str] = []
     while True:
-        kind = rng.choice(["time"] * len(POINTS) + list(POINTS)) if struck.total() < kills else None
+        kind = kills.pop() if kills else None
         point = kind if kind in POINTS else None
-        child = attempt(config, point, rng.randint(1, POINTS.get(point, 1)))
+        latest = max(1, POINTS.get(point, 0) * config.training.steps // 8)
+        child = attempt(config, point, rng.randint(1, latest))
         status = wait(child, rng.uniform(0, longest_s) if kind == "time" else None)
         if os.WIFSIGNALED(status):
-            struck[kind] += 1
-            print(f"kill {struck.total()}: {kind}, step {last_step(config)}", file=sys.stderr, flush=True)
-        elif os.WEXITSTATUS(status):
-            raise SystemExit(f"an attempt failed with status {os.WEXITSTATUS(status)}")
-        else:
-            return struck
+            print(f"killed: {kind}, after step {last_step(config)}", file=sys.stderr, flush=True)
+            continue
+        if os.WEXITSTATUS(status):
+            raise SystemExit(f"an attempt failed with status {os.WEXITSTATUS(status)}, as said above")
+        missed += [kind] if kind else []
+        return kills + missed
 
 
 def wait(child: int, kill_after_s: float | None) -> int:
@@ -193,23 +205,24 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    started, rng, struck, same = time.monotonic(), random.Random(options.seed), Counter(), {}
+    started, rng, same = time.monotonic(), random.Random(options.seed), {}
+    planned = plan(options.kills, rng)
     with tempfile.TemporaryDirectory() as root:
         alone = make_config(Path(root) / "alone", options.steps)
-        run_to_the_end(alone, 0, rng, 0)
+        run_to_the_end(alone, [], rng, 0)
         alone_s = time.monotonic() - started
-        expected, runs = outcome(alone), 0
-        while struck.total() < options.kills:
+        expected, runs, left = outcome(alone), 0, list(planned)
+        while left:
             runs += 1
             disturbed = make_config(Path(root) / f"disturbed-{runs}", options.steps)
-            struck += run_to_the_end(disturbed, options.kills - struck.total(), rng, alone_s / 2)
+            left = run_to_the_end(disturbed, left, rng, alone_s / 2)
             got = outcome(disturbed)
             for name in expected:
                 same[name] = same.get(name, True) and expected[name] == got[name]
                 if expected[name] != got[name]:
                     print(f"run {runs}, {name}: {_difference(expected[name], got[name])}", file=sys.stderr)
     values = sum(len(points) for points in expected["metrics in MLflow"].values())
-    report = {"kills": struck.total(), "struck": dict(struck), "runs": runs, "steps": options.steps}
+    report = {"kills": len(planned), "struck": Counter(planned), "runs": runs, "steps": options.steps}
     report |= {"values in a run": values, "same": same, "wall_s": round(time.monotonic() - started)}
     print(json.dumps(report, indent=2))
     sys.exit(not all(same.values()))

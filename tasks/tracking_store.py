@@ -3,6 +3,7 @@
 Owns the one-line errors a user sees when tracking is set up wrongly. Never logs to a run.
 """
 
+import glob
 import logging
 import os
 import re
@@ -52,6 +53,7 @@ def open_client(tracking_uri: str, *, must_exist: bool = False) -> "MlflowClient
     from mlflow import MlflowClient
 
     with readable_errors(tracking_uri), _first_use_lock(tracking_uri), _quiet_migrations():
+        _make_database(tracking_uri)
         return MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri)
 
 
@@ -70,6 +72,21 @@ def _first_use_lock(tracking_uri: str) -> Iterator[None]:
             f"tracking.uri = {tracking_uri}: another process has held {database}.lock for "
             f"{LOCK_TIMEOUT_S} s; end it, or use another database"
         ) from None
+
+
+def _make_database(tracking_uri: str) -> None:
+    """Give a fresh SQLite file its tables beside its place: what a kill leaves of them, MLflow could not mend."""
+    database = sqlite_path(tracking_uri)
+    if database is None or database.exists():
+        return
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    partial = database.with_name(f"{database.name}.partial")
+    for left in database.parent.glob(f"{glob.escape(partial.name)}*"):  # with SQLite's own journal of it
+        left.unlink()
+    store = SqlAlchemyStore(f"sqlite:///{partial}", "./mlruns")  # the folder is MLflow's default for such a store
+    store.engine.dispose()
+    partial.replace(database)
 
 
 @contextmanager

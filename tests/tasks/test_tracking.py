@@ -263,6 +263,34 @@ def test_two_processes_may_meet_a_fresh_database(tmp_path):
     assert [run.data.metrics for run in runs] == [{"x": 1.0}] * 2
 
 
+_KILLED_IN_THE_FIRST_USE = """
+import os, sys
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+from tasks.tracking import connect
+tables = []
+
+@event.listens_for(Engine, "before_cursor_execute")
+def count(connection, cursor, statement, *_):
+    tables.append(statement.lstrip().startswith("CREATE TABLE"))
+    if sum(tables) == 40:
+        os.kill(os.getpid(), 9)
+
+connect(sys.argv[1], "fresh")
+"""
+
+
+def test_a_kill_while_the_database_is_made_leaves_none_that_cannot_be_used(tmp_path):
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    killed = subprocess.run([sys.executable, "-c", _KILLED_IN_THE_FIRST_USE, uri], check=False, timeout=240)
+    assert killed.returncode == -9
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("mlflow.db.partial")]
+    with open_run(TrackingConfig(uri=uri, experiment="fresh", wait_s=120), tmp_path / "run", "first") as run:
+        run.log({"x": 1.0}, 1)
+    assert connect(uri, "fresh").client.get_run(run.id).data.metrics == {"x": 1.0}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mlflow.db", "mlflow.db.lock", "run"]
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
