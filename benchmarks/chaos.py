@@ -4,8 +4,9 @@
 
 Kills come in the middle of a round, of writing a line of metrics, of saving a checkpoint (at any of its files, or
 between its renaming and the removal of older ones), between a delivery to MLflow and the note of it, and, half of them,
-at a random time. Prints one JSON object: how many kills of each kind struck, and whether weights, metrics (those on disk
-and those in MLflow, times apart) and counts of rollouts are those of the undisturbed run. Exits with 1 if not.
+at a random time. Prints one JSON object: how many kills of each kind struck, and whether weights, metrics (those on
+disk and those in MLflow, but times and the machine's use) and counts of rollouts are those of the undisturbed run.
+Exits with 1 if not.
 """
 
 from __future__ import annotations
@@ -167,7 +168,7 @@ def last_step(config: RunConfig) -> int:
 
 
 def outcome(config: RunConfig) -> dict[str, object]:
-    """Hash of the weights, every metric on disk and in MLflow but times, and what was spent."""
+    """Hash of the weights, every metric on disk and in MLflow but what is measured by clock, and what was spent."""
     folder = config.output_dir / "run"
     on_disk: dict[str, list[tuple[int, float]]] = {}
     for step, _, values in read_records(folder / "metrics.jsonl"):
@@ -194,7 +195,7 @@ def outcome(config: RunConfig) -> dict[str, object]:
 
 
 def _without_times(points: dict[str, list[tuple[int, float]]]) -> dict[str, list[tuple[int, float]]]:
-    measured = ("time/", "memory", "throughput")
+    measured = ("time/", "system/", "memory", "throughput")
     return {name: sorted(values) for name, values in points.items() if not any(word in name for word in measured)}
 
 
