@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from flows.environment import default_tracking
 from flows.naming import tag_run
-from sara.config import CompareConfig
+from sara.config import CompareConfig, RunConfig
 from tasks.artifacts import publish_run_link
 from tasks.cancelling import cancelled_in_prefect
 from tasks.evaluate import evaluate_model, responses_path
@@ -56,12 +56,13 @@ def _compare(config: CompareConfig, goes_on: bool, allow: tuple[str, ...]) -> Co
         require_same_settings(config, folder, allow)
         data = prepare_data(config, folder / "data")
         keep_config(config, folder)
+        of_a_run = [name for name in allow if name.partition(".")[0] in RunConfig.model_fields]
         with comparison_run(config, data, folder):
             if not is_recorded(folder, "eval/accuracy", step=0):
                 evaluate_model(config, data, folder, step=0, folder=folder)
             for run in config.runs():
                 run = run.in_folder(folder)
-                trained = train(run, data, folder, resume=goes_on, allow=allow)
+                trained = train(run, data, folder, resume=goes_on, allow=of_a_run)
                 if not is_recorded(trained.folder, "eval/gain", trained.steps):
                     evaluate_model(
                         run.with_model(trained.model_path),
