@@ -1,13 +1,13 @@
 """What a learned threshold saves: `tau_low = "auto"` beside DS, the fixed thresholds and the optimum.
 
     python benchmarks/threshold.py [--k 8 16 32] [--steps 60] [--seeds 4] [--populations beta zeros ...] [--exact]
-    python benchmarks/threshold.py --grid [--k 8 16] [--steps 40] [--seeds 16]
+    python benchmarks/threshold.py --grid [--k 8 16] [--groups 16] [--steps 40] [--seeds 16]
 
 Two tables. The first is exact: what stopping boundaries cost over a population whose distribution of success rates
 is known, in fill mode, relative to DS. The second simulates whole steps (B = 16, uniform selection, an allocator that
 starts knowing nothing), and for each of them also values, exactly, the boundaries that were in force. With --grid it is
 one table instead: these values alone, over many more populations, those among them where abandoning hardly pays or
-just does not.
+just does not; and all rollouts that such runs drew for a group, beside DS's and those of the best fixed threshold.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from sara.allocation import DynamicSamplingAllocator, Limits, SequentialAllocator
+from sara.allocation import Allocator, DynamicSamplingAllocator, Limits, SequentialAllocator
 from sara.allocation.boundaries import Boundaries, Objective, appraise, best_boundaries
 from sara.allocation.moments import RateMoments, mixture_moments
 from sara.collection import collect
@@ -94,10 +94,11 @@ def threshold(k: int, tau_low: float) -> Boundaries:
     return Boundaries(first, first, 1, 1)
 
 
-def best_threshold(moments: RateMoments, cap: float) -> float:
-    """Rollouts for a group with the best fixed threshold that loses at most `cap` of the effective groups."""
-    at = [threshold(moments.k, tau) for tau in TAUS]
-    return min(cost_per_group(b, moments) for b in at if appraise(b, moments).lost_share <= cap + 1e-12)
+def best_threshold(moments: RateMoments, cap: float) -> tuple[float, float]:
+    """The best fixed threshold that loses at most `cap` of the effective groups, and its rollouts for a group."""
+    at = [(tau, threshold(moments.k, tau)) for tau in TAUS]
+    allowed = [(tau, b) for tau, b in at if appraise(b, moments).lost_share <= cap + 1e-12]
+    return min(((tau, cost_per_group(b, moments)) for tau, b in allowed), key=lambda pair: pair[1])
 
 
 def exact_table(sizes: list[int], names: list[str]) -> Table:
@@ -113,7 +114,7 @@ def exact_table(sizes: list[int], names: list[str]) -> Table:
             ds = k / moments.effective
             half = threshold(k, 0.5)
             cells = [name, str(k), f"{ds / k:.2f}", f"{cost_per_group(half, moments) / ds:.3f}"]
-            cells += [f"{appraise(half, moments).lost_share:.2f}", f"{best_threshold(moments, CAP) / ds:.3f}"]
+            cells += [f"{appraise(half, moments).lost_share:.2f}", f"{best_threshold(moments, CAP)[1] / ds:.3f}"]
             for cap in (1.0, 0.5, CAP, 0.1):
                 best = best_boundaries(moments, Objective(max_false_abandon=cap))
                 cells.append(f"{cost_per_group(best, moments) / ds:.3f} ({best.all_fail}/{best.all_pass})")
@@ -138,7 +139,7 @@ def play(allocator, population: Population, k: int, steps: int, seed: int) -> di
             moments = mixture_moments(k, source.success_rates, np.full(POOL, 1 / POOL))
             optimum = best_boundaries(moments, Objective(max_false_abandon=CAP))
             ds = k / moments.effective
-            references = best_threshold(moments, CAP) / ds, cost_per_group(optimum, moments) / ds
+            references = best_threshold(moments, CAP)[1] / ds, cost_per_group(optimum, moments) / ds
         if "boundary/all_fail" in metrics and step > 1:
             names = ("all_fail", "all_pass", "probe", "increment")
             boundaries = Boundaries(*(int(metrics[f"boundary/{name}"]) for name in names))
@@ -184,54 +185,94 @@ def _simulated_row(population: Population, k: int, steps: int, seeds: int) -> li
     return [*cells, f"{100 * (cost['auto'] / cost['unaudited'] - 1).mean():+.1f}%"]
 
 
-def costs_in_force(mixture: RateMixture, k: int, steps: int, seed: int) -> tuple[NDArray[np.float64], float]:
-    """Exact cost of the boundaries in force in each step (steps,), and of the best fixed threshold; relative to DS."""
+def costs_in_force(mixture: RateMixture, k: int, groups: int, steps: int, seed: int) -> dict[str, float]:
+    """Of one run: boundaries in force valued exactly, and rollouts drawn, beside DS and the best threshold's."""
     rates = mixture.sample(POOL, step_rng(seed, 0, "benchmark: rates"))
     moments = mixture_moments(k, rates, np.full(POOL, 1 / POOL))
-    selector, source = ShuffleSelector(POOL, seed), PopulationSource(rates, seed)
-    allocator, costs = SequentialAllocator(k, "auto", "auto", "auto"), []
-    for step in range(1, steps + 1):
-        costs.append(cost_per_group(allocator.stopping.boundaries.at_looks(k), moments))
-        collect(step, selector, allocator, source, Limits(target=B), seed)
+    tau, best = best_threshold(moments, CAP)
+    in_force: list[Boundaries] = []
+    auto, fixed = (SequentialAllocator(k, tau_low, "auto", "auto") for tau_low in ("auto", tau))
+    drawn = {
+        "auto": _rollouts_drawn(auto, rates, groups, steps, seed, in_force),
+        "ds": _rollouts_drawn(DynamicSamplingAllocator(k, max_gen_batches=None), rates, groups, steps, seed),
+        "threshold": _rollouts_drawn(fixed, rates, groups, steps, seed),
+    }
+    costs = np.array([cost_per_group(boundaries, moments) for boundaries in in_force])
     ds = k / moments.effective
-    return np.array(costs) / ds, best_threshold(moments, CAP) / ds
+    return {
+        "best": best / ds,
+        "of_ds": costs.mean() / ds,
+        "of_ds_late": costs[steps // 2 :].mean() / ds,
+        "of_best": costs[1:].mean() / best,
+        "of_best_late": costs[steps // 2 :].mean() / best,
+        "drawn_of_ds": drawn["auto"] / drawn["ds"],
+        "drawn_of_best": drawn["auto"] / drawn["threshold"],
+    }
 
 
-def grid_table(sizes: list[int], steps: int, seeds: int) -> Table:
-    table = Table(title=f"Boundaries in force, {steps} steps from nothing, {seeds} seeds: rollouts for a group")
-    half = steps // 2 + 1
-    heads = ["best threshold, of DS", "of DS", "± s.e.", f"steps {half} on", "of best threshold, steps 2 on", "± s.e."]
-    for head in ["success rates", "k", *heads, f"steps {half} on"]:
+def _rollouts_drawn(
+    allocator: Allocator,
+    rates: NDArray[np.float64],
+    groups: int,
+    steps: int,
+    seed: int,
+    in_force: list[Boundaries] | None = None,
+) -> float:
+    """Rollouts for a trained group over a whole run; the boundaries of its steps are added to `in_force`."""
+    selector, source = ShuffleSelector(POOL, seed), PopulationSource(rates, seed)
+    spent = trained = 0
+    for step in range(1, steps + 1):
+        if in_force is not None:
+            in_force.append(allocator.stopping.boundaries.at_looks(allocator.k))
+        collection = collect(step, selector, allocator, source, Limits(target=groups), seed)
+        spent, trained = spent + collection.ledger.spent, trained + collection.trained.size
+    return spent / trained
+
+
+GRID_HEADS = {
+    "best": "best threshold, of DS",
+    "of_ds": "of DS",
+    "of_ds_late": "second half",
+    "of_best": "of best threshold, steps 2 on",
+    "of_best_late": "second half",
+    "drawn_of_ds": "drawn, of DS",
+    "drawn_of_best": "drawn, of best threshold",
+}
+
+
+def grid_table(sizes: list[int], groups: int, steps: int, seeds: int) -> Table:
+    """Means over seeds; with several, one standard error behind those of whole runs."""
+    table = Table(title=f"Boundaries in force: {steps} steps of {groups} groups from nothing, {seeds} seeds")
+    for head in ["success rates", "k", *GRID_HEADS.values()]:
         table.add_column(head, justify="right")
     for k in sizes:
         for name, mixture in GRID.items():
-            runs = [costs_in_force(mixture, k, steps, seed) for seed in range(seeds)]
-            cost, best = np.array([run[0] for run in runs]), np.array([run[1] for run in runs])
-            of_ds, of_best = cost.mean(axis=1), cost[:, 1:].mean(axis=1) / best
-            late = cost[:, half - 1 :].mean(axis=1)
-            figures = [best, of_ds, None, late, of_best, None, late / best]
-            errors = {2: of_ds, 5: of_best}
-            cells = [
-                f"{errors[i].std(ddof=1) / np.sqrt(seeds):.4f}" if figure is None else f"{figure.mean():.4f}"
-                for i, figure in enumerate(figures)
-            ]
-            table.add_row(name, str(k), *cells)
+            runs = [costs_in_force(mixture, k, groups, steps, seed) for seed in range(seeds)]
+            table.add_row(name, str(k), *(_mean_of(runs, figure) for figure in GRID_HEADS))
     return table
+
+
+def _mean_of(runs: list[dict[str, float]], figure: str) -> str:
+    values = np.array([run[figure] for run in runs])
+    has_error = len(runs) > 1 and figure != "best" and not figure.endswith("_late")
+    error = f" ±{values.std(ddof=1) / np.sqrt(len(runs)):.4f}" if has_error else ""
+    return f"{values.mean():.4f}{error}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--k", type=int, nargs="+", default=[8, 16, 32])
     parser.add_argument("--populations", nargs="+", choices=POPULATIONS, default=list(POPULATIONS))
+    parser.add_argument("--groups", type=int, default=B, help="groups of a step, with --grid")
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--exact", action="store_true", help="the exact table only")
     parser.add_argument("--grid", action="store_true", help="learned boundaries over many populations instead")
     options = parser.parse_args()
-    warnings.filterwarnings("ignore", message="allocator.tau_low")
+    warnings.filterwarnings("ignore", message="allocator.(tau_low|max_false_abandon)")
     console = Console(width=200)
     if options.grid:
-        console.print(grid_table(options.k, options.steps, options.seeds))
+        console.print(grid_table(options.k, options.groups, options.steps, options.seeds))
         return
     console.print(exact_table(options.k, [name for name in options.populations if not POPULATIONS[name].drift]))
     if not options.exact:

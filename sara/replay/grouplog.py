@@ -132,7 +132,8 @@ def build_log(rows: Rows, unit: str | None, skipped: Skipped, **origin) -> Group
     if not kept.size:
         raise ValueError(
             f"every group is a group of one: {rows.rewards.size} rollouts, each the only one of its prompt and step; "
-            "expected several rollouts a prompt (is the prompt column the right one?)"
+            f"expected several rollouts a prompt (is the prompt column the right one?); "
+            f"left out before: {_left_out(skipped)}"
         )
     chosen = by_group[_ranges(starts[kept], sizes[kept])]
     offsets = np.append(0, np.cumsum(sizes[kept]))
@@ -177,7 +178,11 @@ def _ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.i
 
 
 def _nothing_usable(skipped: Skipped) -> str:
+    return f"no rollout that can be used: {_left_out(skipped)}"
+
+
+def _left_out(skipped: Skipped) -> str:
     return (
-        f"no rollout that can be used: {skipped.without_prompt} without a prompt, {skipped.without_step} without a "
-        f"step, {skipped.without_reward} without a reward"
+        f"{skipped.without_prompt} without a prompt, {skipped.without_step} without a step, "
+        f"{skipped.without_reward} without a reward"
     )

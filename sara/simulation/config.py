@@ -90,7 +90,9 @@ class PopulationConfig(Section):
     """The prompts: where their success rates start, and how they rise as the policy learns."""
 
     name: str = Field("saturated", description=f"Built-in population, one of {', '.join(POPULATIONS)}")
-    components: tuple[ComponentConfig, ...] = Field((), description="Mixture to use instead of a built-in population")
+    components: Annotated[tuple[ComponentConfig, ...], Field(min_length=1)] | None = Field(
+        None, description="Mixture to use instead of a built-in population"
+    )
     prompts: PositiveInt = Field(10_000, description="Prompts in the pool")
     drift: FiniteFloat = Field(0.0, description="Rise of every prompt's log-odds of success in the first step")
     gain: FiniteFloat = Field(0.0, description="Further rise of a prompt's log-odds each time it is trained on")

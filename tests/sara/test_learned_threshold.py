@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sara.allocation import Limits, SequentialAllocator
+from sara.allocation import Allocator, DynamicSamplingAllocator, Limits, SequentialAllocator
 from sara.allocation.boundaries import Boundaries, Objective, appraise, best_boundaries
 from sara.allocation.moments import RateMoments, mixture_moments
 from sara.collection import collect
@@ -32,10 +32,16 @@ def cost_per_group(boundaries: Boundaries, moments: RateMoments) -> float:
     return appraisal.cost / appraisal.value if appraisal.value > 1e-12 else np.inf
 
 
-def best_threshold(moments: RateMoments) -> float:
-    """Rollouts for a group with the best fixed threshold under the uniform prior that keeps to the cap."""
+def best_fixed(moments: RateMoments) -> Boundaries:
+    """Where the best fixed threshold under the uniform prior that keeps to the cap abandons."""
     at = [Boundaries(n, n, 1, 1) for n in range(1, moments.k + 1)]  # every threshold comes to one of them
-    return min(cost_per_group(b, moments) for b in at if appraise(b, moments).lost_share <= CAP + 1e-12)
+    allowed = [b for b in at if appraise(b, moments).lost_share <= CAP + 1e-12]
+    return min(allowed, key=lambda b: cost_per_group(b, moments))
+
+
+def best_threshold(moments: RateMoments) -> float:
+    """Its rollouts for a group."""
+    return cost_per_group(best_fixed(moments), moments)
 
 
 def boundaries_in_force(k, rates_of, steps, seed) -> list[tuple[Boundaries, RateMoments]]:
@@ -101,6 +107,53 @@ def test_where_little_pays_auto_is_within_a_hundredth_of_the_best_threshold(rate
     cost, late, _, moments = mean_over_runs(np.repeat(rates, 10_000), k, steps, range(4))
     best = best_threshold(moments) * moments.effective / k
     assert cost <= 1.01 * best and late <= 1.008 * best and cost < 1
+
+
+GRID = {
+    "nothing pays, two extremes": [{"rate": 0.02}, {"rate": 0.98}],
+    "nothing pays, two rates": [{"rate": 0.1}, {"rate": 0.5}],
+    "one low rate": [{"rate": 0.05}],
+    "little pays, low": [{"rate": 0}, {"rate": 0.05}],
+    "little pays, high": [{"rate": 0.9}, {"rate": 1}],
+    "U-shaped": [{"alpha": 0.5, "beta": 0.5}],
+    "flatter": [{"alpha": 0.7, "beta": 0.7}],
+    "low rates": [{"alpha": 1, "beta": 3}],
+    **POPULATIONS,
+}
+
+
+def rollouts_drawn(allocator: Allocator, rates: np.ndarray, groups: int, steps: int, seed: int) -> float:
+    """For a trained group, of a whole run."""
+    pool, source, spent = ShuffleSelector(rates.size, seed), PopulationSource(rates, seed), 0
+    for step in range(1, steps + 1):
+        collection = collect(step, pool, allocator, source, Limits(target=groups), seed)
+        assert collection.trained.size == groups
+        spent += collection.ledger.spent
+    return spent / (groups * steps)
+
+
+@pytest.mark.filterwarnings("ignore:allocator.tau_low")
+@pytest.mark.parametrize("population", GRID)
+@pytest.mark.parametrize("k", [8, 16])
+def test_runs_of_auto_draw_no_more_than_ds_and_a_hundredth_more_than_the_best_threshold(population, k):
+    """Whole runs from nothing, 20 steps of the paper's 256 groups, two seeds: all that was drawn, the learning too.
+
+    A threshold that abandons where n of k rollouts are equal is (k - n + 0.5) / (k + 1), and probes n of them.
+    """
+    of_ds, of_best = [], []
+    for seed in (1, 2):
+        rates = RateMixture.of(GRID[population]).sample(20_000, step_rng(seed, 0, "rates"))
+        n = best_fixed(mixture_moments(k, rates, np.full(rates.size, 1 / rates.size))).all_fail
+        fixed = SequentialAllocator(k, (k - n + 0.5) / (k + 1) if n < k else 0.0, "auto", "auto")
+        assert n == k or fixed.stopping.boundaries[:2] == (n, n)
+        ds = DynamicSamplingAllocator(k, max_gen_batches=None)
+        auto, fixed, ds = (
+            rollouts_drawn(allocator, rates, 256, 20, seed) for allocator in (SequentialAllocator(k, **AUTO), fixed, ds)
+        )
+        of_ds.append(auto / ds)
+        of_best.append(auto / fixed)
+    assert np.mean(of_ds) < 1
+    assert np.mean(of_best) <= 1.01
 
 
 def test_auto_follows_a_policy_that_learns():

@@ -261,6 +261,11 @@ def test_a_run_that_is_given_under_two_names_is_refused_with_both(tmp_path, writ
         ([{"prompt": "a", "reward": 1}], {"mapping": {"length": "len"}}, r"no column 'len' for the length; found pro"),
         ([{"prompt": "a", "reward": None}], {}, r"no rollout that can be used: .* 1 without a reward"),
         ([{"prompt": i, "reward": 1} for i in range(3)], {}, r"every group is a group of one: 3 rollouts"),
+        (
+            [{"prompt": 1, "reward": 1}, {"prompt": 1, "reward": float("nan")}],
+            {},
+            r"every group is a group of one: 1 rollouts.*; left out before: 0 .*, 1 without a reward",
+        ),
         ([], {}, r"log.jsonl: no rows"),
     ],
 )

@@ -62,6 +62,7 @@ def test_components_win_over_the_name():
         ("grid.probe=40", r"every probe is larger than every k"),
         ("population.name=foo", r"population\.name = 'foo'; expected one of saturated, hard, easy, uniform"),
         ("population.components=[{rate=0.5,alpha=1}]", r"expected weight with alpha and beta, or with rate"),
+        ("population.components=[]", r"population\.components = \[\]; expected at least 1"),
         ("population.components=[{rate=1.5}]", r"population\.components\.0\.rate = 1\.5"),
         ("population.drift=fast", r"population\.drift = 'fast'; expected a number"),
         ("population.drift=inf", r"population\.drift = inf"),
