@@ -95,10 +95,9 @@ def train(
     verbose: Verbose = False,
 ) -> None:
     """Train with one strategy and seed: strategy=sara seed=0."""
-    from sara.config import RunConfig
-    from sara.config_file import load_config
+    from sara.sweeps import load_run_config
 
-    settings = load_config(RunConfig, config, overrides or ())
+    settings = load_run_config(config, overrides or ())
     set_up_environment(verbose)
     if dry_run:
         show_outlines([settings], as_json)

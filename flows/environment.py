@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from typing import TypeVar
 
-from sara.config import RunConfig, TrackingConfig
+from sara.config import ExperimentConfig, TrackingConfig
 from tasks.environment import set_up_environment
 
 __all__ = ["check_prefect", "default_tracking", "set_up_environment"]
 
-Config = TypeVar("Config", bound=RunConfig)
+Config = TypeVar("Config", bound=ExperimentConfig)
 
 
 def default_tracking(config: Config) -> Config:

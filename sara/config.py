@@ -7,7 +7,7 @@ Owns the fields, their meaning and the checks between them. Reading files and ov
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -420,12 +420,10 @@ class TrackingConfig(Section):
     wait_s: NonNegativeFloat = Field(15.0, description="Longest wait for MLflow at the end of a run, in seconds")
 
 
-class RunConfig(Section):
-    """One training run: a strategy, a seed and everything they need."""
+class ExperimentConfig(Section):
+    """What a training run needs whatever its strategy and seed, and what all runs of a comparison have in common."""
 
     name: str = Field("run", min_length=1, description="Name of the run and of its folder")
-    strategy: StrategyName = Field("sara", description=f"One of {', '.join(STRATEGIES)}")
-    seed: Seed = Field(0, description="Seed of the prompts' order and of the rollouts")
     output_dir: Path = Field(Path("outputs"), description="Folder in which the run's folder is made")
     model: ModelConfig = ModelConfig()
     data: DataConfig = DataConfig()
@@ -457,22 +455,29 @@ class RunConfig(Section):
             raise ValueError(f"allocation.groups_per_step = {groups}; expected at most data.train_size = {size}")
         return self
 
+    def with_model(self, path: Path) -> Self:
+        """The same configuration with another model."""
+        return self.model_copy(update={"model": self.model.model_copy(update={"path": str(path)})})
+
+    def in_folder(self, folder: Path) -> Self:
+        """The same configuration with another output folder."""
+        return self.model_copy(update={"output_dir": folder})
+
+
+class RunConfig(ExperimentConfig):
+    """One training run: a strategy, a seed and everything they need."""
+
+    strategy: StrategyName = Field("sara", description=f"One of {', '.join(STRATEGIES)}")
+    seed: Seed = Field(0, description="Seed of the prompts' order and of the rollouts")
+
     @property
     def title(self) -> str:
         """What a run is called beside others: the algorithm is named where it is not the usual one."""
         algorithm = "" if self.learner.advantage == "grpo" else f" {self.learner.advantage}"
         return f"{self.strategy}{algorithm} seed {self.seed}"
 
-    def with_model(self, path: Path) -> RunConfig:
-        """The same configuration with another model."""
-        return self.model_copy(update={"model": self.model.model_copy(update={"path": str(path)})})
 
-    def in_folder(self, folder: Path) -> RunConfig:
-        """The same configuration with another output folder."""
-        return self.model_copy(update={"output_dir": folder})
-
-
-class CompareConfig(RunConfig):
+class CompareConfig(ExperimentConfig):
     """Several strategies and seeds on the same model and problems."""
 
     name: str = Field("comparison", min_length=1, description="Name of the comparison and of its folder")
@@ -489,7 +494,7 @@ class CompareConfig(RunConfig):
 
     def run(self, strategy: str, seed: int, algorithm: str | None = None) -> RunConfig:
         """Configuration of one of its training runs; without `algorithm`, with that of the learner."""
-        values = {name: getattr(self, name) for name in RunConfig.model_fields}
+        values = {name: getattr(self, name) for name in ExperimentConfig.model_fields}
         name = f"{strategy.replace('+', '-')}-seed{seed}"
         if algorithm is not None:
             name = f"{algorithm.replace('+', 'p')}-{name}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import difflib
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ def load_config(
     path: Path | None = None,
     overrides: Sequence[str] = (),
     base: Mapping[str, Any] | None = None,
+    ignored: Collection[str] = (),
 ) -> Config:
     """Read and validate a configuration.
 
@@ -30,9 +31,11 @@ def load_config(
     path        TOML file; None for the defaults
     overrides   "section.key=value" texts, the value in TOML (bare words and comma lists are strings); later wins
     base        nested values to start from where there is no file, such as an earlier run's
+    ignored     top-level keys of the file that are for other commands
     Raises ConfigError.
     """
     values = _read_toml(path) if path else copy.deepcopy(dict(base or {}))
+    values = {key: value for key, value in values.items() if key not in ignored}
     origins = {}
     for override in overrides:
         dotted, value = _parse_override(override)

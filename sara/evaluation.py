@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from sara.allocation import MISSING, Draws
-from sara.config import RunConfig
+from sara.config import ExperimentConfig
 from sara.datasets.base import Problem
 from sara.engines.base import Sampling
 from sara.rollouts import Rollout, RolloutSampler
@@ -98,7 +98,7 @@ def _metric_name(part: str) -> str:
     return "".join(character if character.isalnum() or character in " _-." else "-" for character in part)
 
 
-def evaluation_sampling(config: RunConfig) -> Sampling:
+def evaluation_sampling(config: ExperimentConfig) -> Sampling:
     """How the rollouts of an evaluation are sampled: as those of training where the evaluation does not say."""
     temperature, longest = config.evaluation.temperature, config.evaluation.max_new_tokens
     return Sampling(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sara.config import RunConfig
+from sara.config import ExperimentConfig
 from sara.datasets import Side, load_apart, load_side
 from sara.datasets.selecting import LONG
 from sara.evaluation import evaluation_sampling
@@ -29,7 +29,7 @@ class Problems:
         return {name: side for name, side in (("train", self.train), ("heldout", self.heldout)) if side is not None}
 
 
-def prepare_problems(config: RunConfig, reader: Reader, is_training: bool = True) -> Problems:
+def prepare_problems(config: ExperimentConfig, reader: Reader, is_training: bool = True) -> Problems:
     """Read the problems, and leave out of the training ones those that are held out too or too long.
 
     Raises ValueError if the data cannot be used: a faulty file, a public set that cannot be read, fewer problems than
@@ -53,7 +53,7 @@ def prepare_problems(config: RunConfig, reader: Reader, is_training: bool = True
     return Problems(train, heldout)
 
 
-def _short_enough(side: Side, config: RunConfig, reader: Reader) -> tuple[Side, list[Prompt]]:
+def _short_enough(side: Side, config: ExperimentConfig, reader: Reader) -> tuple[Side, list[Prompt]]:
     """Without the problems whose prompt is longer than `prompt.max_tokens`; and the prompts, which fit the model."""
     longest = config.prompt.max_tokens
     if longest is not None:

@@ -9,14 +9,15 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from sara.code_version import code_version
 from sara.config import CompareConfig, RunConfig, Section
-from sara.config_file import check_key, flatten_settings, with_values
+from sara.config_file import check_key, flatten_settings, load_config, with_values
 
 _OWN_LISTS = {"strategy": "strategies", "seed": "seeds"}
 _NOT_SWEPT = ("name", "output_dir", "tracking")
@@ -109,6 +110,20 @@ class SweepConfig(CompareConfig):
             for run in point.runs():
                 label = "-".join([run.name, *named])
                 yield SweepCell(label=label, point=settings, config=run.model_copy(update={"name": label}))
+
+
+_OF_MANY_RUNS = frozenset(SweepConfig.model_fields) - frozenset(RunConfig.model_fields)
+
+
+def load_run_config(
+    path: Path | None, overrides: Sequence[str] = (), base: Mapping[str, Any] | None = None
+) -> RunConfig:
+    """One run's settings, by `load_config`; the file may be a comparison's or a sweep's.
+
+    What such a file says of which runs it stands for, such as `strategies`, is left out: which one this is, the
+    overrides say.
+    """
+    return load_config(RunConfig, path, overrides, base, _OF_MANY_RUNS)
 
 
 class SweepCell(Section):

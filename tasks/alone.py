@@ -97,18 +97,17 @@ def run_task(name: str) -> None:
 
 def _settings(config: Path | None, overrides: Sequence[str] | None, earlier: Path | None) -> RunConfig:
     """Of the file and the command line; on top of an earlier run's, which keeps its place among its siblings."""
-    from sara.config import RunConfig
-    from sara.config_file import load_config
+    from sara.sweeps import load_run_config
     from tasks.environment import set_up_environment
 
     set_up_environment()
     if earlier is None:
-        return load_config(RunConfig, config, overrides or ())
+        return load_run_config(config, overrides or ())
     if config is not None:
         raise ValueError("--config and --from given together; expected one of them (overrides go with both)")
     kept = json.loads(_existing(earlier / "config.json", "it is no run's folder").read_text(encoding="utf-8"))
     again = [f"name={kept['name']}-again", f"output_dir={earlier.parent}"]
-    return load_config(RunConfig, None, [*again, *(overrides or ())], base=kept)
+    return load_run_config(None, [*again, *(overrides or ())], base=kept)
 
 
 def _data(settings: RunConfig, earlier: Path | None, folder: Path | None) -> PreparedData:

@@ -12,7 +12,7 @@ import torch
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from sara.config import RunConfig
+from sara.config import ExperimentConfig
 from sara.datasets import Problem, load_prepared
 from sara.engines import make_engine
 from sara.evaluation import Evaluation, evaluate, evaluation_sampling, paired_gain
@@ -35,7 +35,7 @@ from tasks.tracking import reopen_run
 )
 @holds_device
 def evaluate_model(
-    config: RunConfig,
+    config: ExperimentConfig,
     data: PreparedData,
     run_folder: Path,
     step: int,
@@ -75,7 +75,7 @@ def responses_path(folder: Path, step: int) -> Path:
 
 
 def _gain(
-    evaluation: Evaluation, problems: Sequence[Problem], base_responses: Path, config: RunConfig
+    evaluation: Evaluation, problems: Sequence[Problem], base_responses: Path, config: ExperimentConfig
 ) -> dict[str, float]:
     rewards: dict[str, list[int]] = {problem.id: [] for problem in problems}
     for line in base_responses.read_text(encoding="utf-8").splitlines():

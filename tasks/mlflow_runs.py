@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sara.code_version import code_version, git_commit
-from sara.config import CompareConfig, RunConfig
+from sara.config import CompareConfig, ExperimentConfig, RunConfig
 from sara.sweeps import SweepConfig
 from tasks.prepare import PreparedData, data_hashes
 from tasks.tracking import Run, hold_run, reopen_run
@@ -39,7 +39,7 @@ def sweep_run(config: SweepConfig, folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _hold_run(config: RunConfig, data: PreparedData, folder: Path, tags: dict[str, str]) -> Iterator[None]:
+def _hold_run(config: ExperimentConfig, data: PreparedData, folder: Path, tags: dict[str, str]) -> Iterator[None]:
     settings = config.model_dump(mode="json")
     with hold_run(config.tracking, folder, config.name, tags | data_tags(data) | provenance_tags(), settings):
         with reopen_run(folder, config.tracking.wait_s) as run:
@@ -60,7 +60,7 @@ def data_tags(data: PreparedData) -> dict[str, str]:
     return hashes | sizes | left_out
 
 
-def log_inputs(run: Run, config: RunConfig, data: PreparedData) -> None:
+def log_inputs(run: Run, config: ExperimentConfig, data: PreparedData) -> None:
     """The data sets among a run's inputs, by the hash of their content."""
     for side, split, name in (
         ("training", data.train, config.data.train),

@@ -9,7 +9,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 from pydantic import BaseModel
 
-from sara.config import RunConfig
+from sara.config import ExperimentConfig
 from sara.datasets import Side, content_hash, load_prepared, write_problems
 from sara.engines import require_engine
 from sara.models import find_device, load_reader
@@ -45,7 +45,7 @@ def data_hashes(data: PreparedData) -> dict[str, str]:
     return {name: side.content_hash for name, side in sides.items() if side is not None}
 
 
-def read_prepared(config: RunConfig, folder: Path) -> PreparedData:
+def read_prepared(config: ExperimentConfig, folder: Path) -> PreparedData:
     """What `prepare_data` wrote to a folder before. Raises ValueError if there are no held-out problems in it."""
     sides = {}
     for side in ("train", "heldout"):
@@ -67,7 +67,7 @@ def read_prepared(config: RunConfig, folder: Path) -> PreparedData:
     cache_policy=NO_CACHE,
     task_run_name="prepare {config.data.train}",
 )
-def prepare_data(config: RunConfig, folder: Path, is_training: bool = True) -> PreparedData:
+def prepare_data(config: ExperimentConfig, folder: Path, is_training: bool = True) -> PreparedData:
     """Write `train.jsonl`, unless nothing is trained, and `heldout.jsonl` into the folder.
 
     Problems that cannot be used are left out and counted: repeated ones, those without an answer to score against,

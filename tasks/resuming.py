@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from sara.config import RunConfig
+from sara.config import ExperimentConfig
 from tasks.outbox import write_whole
 from tasks.run_folder import newest_folder
 
@@ -20,11 +20,11 @@ CONFIG, RESULT = "config.json", "result.json"
 _MAY_CHANGE = ("name", "output_dir", "checkpoint", "tracking.when_absent", "tracking.wait_s")
 """Settings that decide no number of a run, so that a run may go on with others."""
 
-Config = TypeVar("Config", bound=RunConfig)
+Config = TypeVar("Config", bound=ExperimentConfig)
 Result = TypeVar("Result", bound=BaseModel)
 
 
-def keep_config(config: RunConfig, folder: Path) -> Path:
+def keep_config(config: ExperimentConfig, folder: Path) -> Path:
     """Write the configuration into the run's folder; returns the file."""
     write_whole(folder / CONFIG, config.model_dump_json(indent=2))
     return folder / CONFIG

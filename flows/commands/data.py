@@ -53,12 +53,11 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """The first problems as the model is asked them: the exact prompt, its tokens and the reference."""
-    from sara.config import CompareConfig
-    from sara.config_file import load_config
+    from sara.sweeps import load_run_config
 
     options = {f"data.{side}": dataset, f"data.{side}_path": path}
     chosen = [f"{key}={json.dumps(str(value))}" for key, value in options.items() if value is not None]
-    settings = load_config(CompareConfig, config, [*(overrides or []), *chosen])
+    settings = load_run_config(config, [*(overrides or []), *chosen])
     set_up_environment()
     from sara.datasets import content_hash, load_side
     from sara.evaluation import evaluation_sampling

@@ -58,17 +58,15 @@ def read_settings(config: Path | None, overrides: list[str], options: dict[str, 
 
     A set that is named without a path is read from where it usually comes from, not from the file's path.
     """
-    from sara.config import CompareConfig, RunConfig
-    from sara.config_file import load_config
+    from sara.sweeps import load_run_config
 
     chosen = [f"{key}={_toml(value)}" for key, value in options.items() if value is not None]
-    settings = load_config(CompareConfig, config, ["name=evaluation", *overrides, *chosen])
+    settings = load_run_config(config, ["name=evaluation", *overrides, *chosen])
     is_path_named = any(text.partition("=")[0].strip() == "data.heldout_path" for text in [*overrides, *chosen])
-    values = {name: getattr(settings, name) for name in RunConfig.model_fields}
-    if options.get("data.heldout") is not None and not is_path_named:
-        usual = {"heldout_path": None, "heldout_columns": {}, "heldout_revision": None}
-        values["data"] = settings.data.model_copy(update=usual)
-    return RunConfig(**values)
+    if options.get("data.heldout") is None or is_path_named:
+        return settings
+    usual = {"heldout_path": None, "heldout_columns": {}, "heldout_revision": None}
+    return settings.model_copy(update={"data": settings.data.model_copy(update=usual)})
 
 
 def _toml(value: object) -> str:

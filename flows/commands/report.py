@@ -27,13 +27,12 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Write the report of the newest comparison, or of any runs, from their MLflow records (a server's too)."""
-    from sara.config import CompareConfig
-    from sara.config_file import load_config
+    from sara.sweeps import load_run_config
 
     if sum(map(bool, (run, sweep, tag))) > 1:
         raise ValueError("report: --run, --sweep and --tag given together; expected one of them")
     tags = dict(_tag(text) for text in tag or ())
-    tracking = default_tracking(load_config(CompareConfig, config, overrides or ())).tracking
+    tracking = default_tracking(load_run_config(config, overrides or ())).tracking
     set_up_environment()
     from tasks.comparisons import Selection
     from tasks.report import write_selection_report

@@ -36,10 +36,9 @@ def ui(
 
 
 def _serve(overrides, config, mlflow_port: int, prefect_port: int, slots: int | None) -> None:
-    from sara.config import CompareConfig
-    from sara.config_file import load_config
+    from sara.sweeps import load_run_config
 
-    tracking = load_config(CompareConfig, config, overrides or ()).tracking
+    tracking = load_run_config(config, overrides or ()).tracking
     set_up_environment()
     from flows.services import serve
 

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from flows.commands.plan import as_overrides
-from sara.config import CompareConfig
 from sara.config_file import load_config
 from sara.experiments import ReproduceConfig
 from sara.planning.config import PlanConfig
 from sara.planning.reading import read_pool
 from sara.simulation.config import SimulateConfig
-from sara.sweeps import SweepConfig
+from sara.sweeps import SweepConfig, load_run_config
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -53,10 +52,13 @@ def settings_in(arguments: list[str]) -> list[str]:
     return kept
 
 
+def config_in(arguments: list[str]) -> Path | None:
+    return ROOT / arguments[arguments.index("--config") + 1] if "--config" in arguments else None
+
+
 @pytest.mark.parametrize("arguments", documented("sweep"), ids=" ".join)
 def test_sweeps_in_the_docs_are_valid(arguments):
-    config = ROOT / arguments[arguments.index("--config") + 1] if "--config" in arguments else None
-    assert load_config(SweepConfig, config, settings_in(arguments)).cells()
+    assert load_config(SweepConfig, config_in(arguments), settings_in(arguments)).cells()
 
 
 @pytest.mark.parametrize("arguments", documented("reproduce"), ids=" ".join)
@@ -64,9 +66,12 @@ def test_reproductions_in_the_docs_are_valid(arguments):
     assert load_config(ReproduceConfig, None, settings_in(arguments)).sweeps()
 
 
-@pytest.mark.parametrize("arguments", [*documented("task"), *documented("report")], ids=" ".join)
-def test_settings_of_tasks_and_reports_in_the_docs_are_valid(arguments):
-    load_config(CompareConfig, None, settings_in(arguments))
+_OF_ONE_RUN = ("task", "train", "evaluate", "report", "data")
+
+
+@pytest.mark.parametrize("arguments", [one for name in _OF_ONE_RUN for one in documented(name)], ids=" ".join)
+def test_settings_of_single_runs_and_reports_in_the_docs_are_valid(arguments):
+    load_run_config(config_in(arguments), settings_in(arguments))
 
 
 def test_the_docs_show_commands_at_all():

@@ -160,5 +160,8 @@ def test_the_same_sweep_on_a_ray_cluster(up):
     code, out, err = up.cli("sweep", *ray, *settings)
     assert code == 0, err[-3000:]
     assert [cell["status"] for cell in json.loads(out)["cells"]] == ["finished"] * 4
-    code, out, err = up.cli("sweep", *ray, *settings, "execution.ray_options={num_gpus=1}")
-    assert {cell["status"] for cell in json.loads(out)["cells"]} == {"was finished"}
+    code, out, err = up.cli("sweep", *ray, *settings)
+    assert code == 0 and {cell["status"] for cell in json.loads(out)["cells"]} == {"was finished"}, err[-3000:]
+    code, out, err = up.cli("sweep", *ray, *settings, "execution.ray_options={num_gpus=64}")
+    assert (code, out) == (2, "")
+    assert "a cell reserves 64 GPU; expected at most" in err.splitlines()[-1]

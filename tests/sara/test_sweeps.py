@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sara.config_file import load_config
-from sara.sweeps import SweepConfig, base_key, cell_key, data_key
+from sara.config import CompareConfig
+from sara.config_file import ConfigError, load_config
+from sara.sweeps import SweepConfig, base_key, cell_key, data_key, load_run_config
 
 HASHES = {"train": "a", "heldout": "b"}
 
@@ -33,6 +34,19 @@ def test_a_grid_is_every_combination_and_a_list_is_as_written():
         "allocation.k": 4,
         "learner.learning_rate": 1e-4,
     }
+
+
+def test_one_run_is_read_from_a_comparison_s_or_a_sweep_s_file(tmp_path):
+    file = tmp_path / "sweep.toml"
+    file.write_text(
+        'strategies = ["ds"]\nseeds = [1]\nexecutor = "ray"\n[grid]\nallocation.k = [4]\n[model]\npath = "m"\n'
+    )
+    settings = load_run_config(file, ["strategy=dps", "seed=3"])
+    assert (settings.strategy, settings.seed, settings.model.path) == ("dps", 3, "m")
+    with pytest.raises(ConfigError, match="command line: unknown key strategies; did you mean strategy"):
+        load_run_config(file, ["strategies=dps"])
+    with pytest.raises(ConfigError, match="unknown key strategy; did you mean strategies"):
+        load_config(CompareConfig, None, ["strategy=ds"])
 
 
 def test_without_a_grid_a_sweep_is_its_strategies_and_seeds():
