@@ -66,7 +66,7 @@ def test_an_interrupt_says_that_it_stopped(monkeypatch, capsys, tmp_path):
         raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sara.config_file.load_config", interrupted)
+    monkeypatch.setattr("sara.sweeps.load_run_config", interrupted)
     assert run_cli(monkeypatch, "train") == 130
     assert capsys.readouterr().err == "sara: stopped\n"
 
@@ -75,7 +75,7 @@ def test_a_run_that_cannot_go_on_says_so_in_one_line(monkeypatch, capsys):
     def failed(*_):
         raise EngineFailure("the engine failed twice")
 
-    monkeypatch.setattr("sara.config_file.load_config", failed)
+    monkeypatch.setattr("sara.sweeps.load_run_config", failed)
     assert run_cli(monkeypatch, "train") == 1
     assert capsys.readouterr().err == "sara: the engine failed twice\n"
 

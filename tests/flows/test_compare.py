@@ -69,7 +69,13 @@ def test_a_comparison_trains_evaluates_records_and_reports_every_strategy(small,
         assert metrics["entropy"] > 0
         assert metrics["time/step_s"] >= metrics["time/collect_s"] > 0
         stored = {artifact.path for artifact in client.list_artifacts(run.info.run_id)}
-        assert {"config.json", "evaluation"} <= stored, strategy
+        assert {"config.json", "evaluation", "model"} <= stored, strategy
+        inputs = {one.tags[0].value: one.dataset for one in run.inputs.dataset_inputs}
+        assert set(inputs) == {"training", "evaluation"}
+        assert inputs["training"].name == inputs["evaluation"].name == "countdown"
+        tags = run.data.tags
+        digests = tags["sara.train_hash"][:32], tags["sara.heldout_hash"][:32]
+        assert tuple(inputs[side].digest for side in ("training", "evaluation")) == digests
         name = "evaluation/responses-step2-table.json"
         table = client.load_table(run.info.experiment_id, name, [run.info.run_id])
         assert len(table) == 12 * 2 and table["reward"].mean() == pytest.approx(metrics["eval/accuracy"])

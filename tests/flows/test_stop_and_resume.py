@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sqlite3
@@ -11,6 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
+
+from tests.flows.running import wait_for
 
 pytestmark = pytest.mark.services
 
@@ -93,3 +96,31 @@ def test_there_is_nothing_to_go_on_with_where_nothing_was_run(shell):
     assert shell.said == (
         "sara: outputs/never: no run to go on with; start one without --resume, or name another: name=...\n"
     )
+
+
+def test_ctrl_c_in_a_sweep_keeps_its_cells_and_the_same_command_goes_on(shell):
+    settings = [setting for setting in SETTINGS if not setting.startswith(("strategy", "training.steps"))]
+    command = ["sweep", "name=stopped", "strategies=ds,sara", "training.steps=30", "--json", *settings]
+    running = shell.start(*command)
+    cells = shell.folder / "outputs" / "stopped" / "cells"
+
+    def has_second_begun() -> bool:
+        logs = [path / "training" / "metrics.jsonl" for path in cells.glob("sara-*")]
+        return any(log.exists() and log.stat().st_size for log in logs)
+
+    wait_for("the second cell to train", lambda: has_second_begun() or running.poll() is not None)
+    os.killpg(running.pid, signal.SIGINT)
+    assert running.wait(timeout=120) == 130, shell.said
+    (line,) = [line for line in shell.said.splitlines() if line.startswith("sara: ")]
+    assert "the same command goes on" in line and "Traceback" not in shell.said
+    assert shell.states()[0] == "Cancelled"
+
+    (first,) = cells.glob("ds-*/result.json")
+    before = first.stat().st_mtime_ns
+    assert shell.run(*command) == 0, shell.said
+    told = json.loads((shell.folder / "out").read_text())["cells"]
+    assert [cell["status"] for cell in told] == ["was finished", "finished"]
+    assert first.stat().st_mtime_ns == before
+    (metrics,) = cells.glob("sara-*/training/metrics.jsonl")
+    steps = [json.loads(text)["step"] for text in metrics.read_text().splitlines() if "rollouts/generated" in text]
+    assert steps == list(range(1, 31)), "a step is missing or doubled"
