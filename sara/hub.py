@@ -7,7 +7,7 @@ from urllib.request import Request, urlopen
 
 
 def is_hub_reachable(timeout_s: float = 5.0) -> bool:
-    """Whether the hub answers at all. Loading from it would try several times over half a minute."""
+    """Whether the hub answers at all. Loading from one that does not would try again and again, for half a minute."""
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:

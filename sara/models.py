@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -22,6 +23,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from sara.builtin import WEIGHTS_DIR
 from sara.config import ModelConfig
+from sara.hub import is_hub_reachable
 
 BUILTIN = "builtin"
 _NO_LIMIT = 1 << 30  # a model whose configuration names no longest sequence
@@ -59,7 +61,7 @@ def load_policy(config: ModelConfig) -> Policy:
     disable_progress_bar()  # a run loads its model several times; the bars would break into ours
     try:
         model, report = AutoModelForCausalLM.from_pretrained(
-            _source(config), dtype=getattr(torch, config.dtype), output_loading_info=True
+            **_source(config), dtype=getattr(torch, config.dtype), output_loading_info=True
         )
     except _UNREADABLE as error:
         raise ValueError(_not_found(config.path, error)) from error
@@ -76,7 +78,7 @@ def load_reader(config: ModelConfig) -> Reader:
     """Load the tokenizer and the context alone, without the weights; raises ValueError as `load_policy` does."""
     model_config = configuration_of(config)  # before the tokenizer, which says less of a folder that is no model's
     try:
-        tokenizer = AutoTokenizer.from_pretrained(_source(config))
+        tokenizer = AutoTokenizer.from_pretrained(**_source(config))
     except _UNREADABLE as error:
         raise ValueError(_not_found(config.path, error)) from error
     return Reader(tokenizer, int(getattr(model_config, "max_position_embeddings", _NO_LIMIT)))
@@ -85,7 +87,7 @@ def load_reader(config: ModelConfig) -> Reader:
 def configuration_of(config: ModelConfig) -> PretrainedConfig:
     """The model's configuration alone; raises ValueError as `load_policy` does."""
     try:
-        return AutoConfig.from_pretrained(_source(config))
+        return AutoConfig.from_pretrained(**_source(config))
     except _UNREADABLE as error:
         raise ValueError(_not_found(config.path, error)) from error
 
@@ -122,8 +124,12 @@ def save_reader(policy: Policy, folder: Path) -> None:
     policy.tokenizer.save_pretrained(folder)
 
 
-def _source(config: ModelConfig) -> str:
-    return str(WEIGHTS_DIR) if config.path == BUILTIN else config.path
+def _source(config: ModelConfig) -> dict[str, Any]:
+    """Arguments of `from_pretrained`: a folder or a name, the hub's cache alone where the hub does not answer."""
+    if config.path == BUILTIN:
+        return {"pretrained_model_name_or_path": WEIGHTS_DIR}
+    is_cache_alone = not is_local(config) and not is_hub_reachable()
+    return {"pretrained_model_name_or_path": config.path, "local_files_only": is_cache_alone}
 
 
 def _not_found(path: str, error: Exception) -> str:
