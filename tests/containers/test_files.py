@@ -100,6 +100,18 @@ def test_the_pod_of_a_run_is_a_valid_job_with_a_gpu_of_its_own():
     assert {mount["mountPath"] for mount in container["volumeMounts"]} == {"/sara/outputs", "/dev/shm"}
 
 
+def test_the_claim_that_runs_share_is_valid_and_the_one_that_pods_mount():
+    kubernetes_validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
+    claim = yaml.safe_load((CONTAINERS / "kubernetes" / "outputs-claim.yaml").read_text())
+    kubernetes_validate.validate(claim, "1.30", strict=True)
+    pod = rendered(name="run", command="prefect flow-run execute")["spec"]["template"]["spec"]
+    mounted = [
+        volume["persistentVolumeClaim"]["claimName"] for volume in pod["volumes"] if "persistentVolumeClaim" in volume
+    ]
+    assert mounted == [claim["metadata"]["name"]]
+    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
+
+
 def test_every_variable_of_the_template_is_used_and_every_place_is_a_variable():
     text = json.dumps(TEMPLATE["job_configuration"])
     placed = set(re.findall(r"{{ (\w+) }}", text))
