@@ -306,6 +306,9 @@ class LearnerConfig(Section):
     master_weights: bool = Field(
         True, description="bfloat16 models: keep weights, gradients and AdamW's state in float32 beside them"
     )
+    float32_states: bool = Field(
+        True, description="bfloat16 models without master_weights: gradients and AdamW's state in float32 all the same"
+    )
     max_grad_norm: PositiveFloat = Field(1.0, description="Gradients are scaled down to this norm")
     clip_low: Share = Field(0.2, description="The ratio is clipped below at 1 - clip_low")
     clip_high: PositiveFloat = Field(0.28, description="The ratio is clipped above at 1 + clip_high")

@@ -27,7 +27,12 @@ from sara.learner.reference import make_reference
 from sara.learner.shared_prompts import SharedPrompts, can_share, sharing_pays
 from sara.learner.value import VALUE_FUNCTIONS, ValueModel
 
-_SUMS_OF_A_BATCH = ("loss", "loss/kl", "loss/value")  # weighted already; the other figures are means over tokens
+_SUMS_OF_A_BATCH = (
+    "loss",
+    "loss/kl",
+    "loss/entropy",
+    "loss/value",
+)  # weighted already; the other figures are means over tokens
 
 
 class TrainingDiverged(ValueError):

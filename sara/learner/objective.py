@@ -69,7 +69,7 @@ class Objective:
             total, sums["loss/kl"] = _add(total, self.kl_coef * divergence, tokens.weights)
             sums["kl_reference"] = kl_k3(tokens.policy_logprobs, tokens.reference_logprobs).sum()
         if self.entropy_coef:
-            total, _ = _add(total, -self.entropy_coef * tokens.entropy, tokens.weights)
+            total, sums["loss/entropy"] = _add(total, -self.entropy_coef * tokens.entropy, tokens.weights)
         if tokens.values is not None:
             value_losses = clipped_value_loss(tokens.values, tokens.old_values, tokens.returns, self.value_clip)
             total, sums["loss/value"] = _add(total, value_losses, tokens.weights)

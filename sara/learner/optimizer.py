@@ -2,6 +2,7 @@
 
 Steps of 1e-6 are lost in bfloat16 weights, whose neighbours lie 0.4% apart. So a model of narrower weights gets
 float32 masters: gradients are added up in them over the micro-batches, AdamW moves them, the model is a rounded copy.
+Without masters, gradients and AdamW's state may still be in float32: a master then lives for the length of a step.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ class Optimizer:
 
     def __init__(self, groups: Sequence[WeightGroup], config: LearnerConfig, total_steps: int | None) -> None:
         self.max_grad_norm = config.max_grad_norm
+        self.keeps_masters = config.master_weights
+        is_wide = config.master_weights or config.float32_states
         self.groups = [WeightGroup(g.name, [w for w in g.weights if w.requires_grad], g.learning_rate) for g in groups]
         self.masters: list[tuple[nn.Parameter, nn.Parameter]] = []  # (weight of the model, its float32 master)
-        self._trained = {
-            g.name: [self._master_of(w) if config.master_weights else w for w in g.weights] for g in self.groups
-        }
+        self._trained = {g.name: [self._master_of(w) if is_wide else w for w in g.weights] for g in self.groups}
         self.adamw = torch.optim.AdamW(
             [{"params": self._trained[g.name], "lr": g.learning_rate} for g in self.groups],
             betas=(config.beta1, config.beta2),
@@ -68,9 +69,13 @@ class Optimizer:
 
     @torch.no_grad()
     def step(self) -> None:
+        for weight, master in () if self.keeps_masters else self.masters:
+            master.data = weight.float()
         self.adamw.step()
         for weight, master in self.masters:
             weight.copy_(master)
+            if not self.keeps_masters:
+                master.data = _without_memory(weight)
 
     def end_step(self) -> None:
         """Move the learning rate on."""
@@ -80,24 +85,29 @@ class Optimizer:
         return {
             "optimizer": self.adamw.state_dict(),
             "schedule": self.schedule.state_dict(),
-            "masters": [master.detach() for _, master in self.masters],
+            "masters": [master.detach() for _, master in self.masters] if self.keeps_masters else [],
         }
 
     @torch.no_grad()
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.adamw.load_state_dict(state["optimizer"])
         self.schedule.load_state_dict(state["schedule"])
-        for (weight, master), saved in zip(self.masters, state["masters"], strict=True):
+        for (weight, master), saved in zip(self.masters if self.keeps_masters else [], state["masters"], strict=True):
             master.copy_(saved)
             weight.copy_(master)
 
     def _master_of(self, weight: nn.Parameter) -> nn.Parameter:
         if weight.dtype.itemsize >= 4:
             return weight
-        master = nn.Parameter(weight.detach().float())
+        master = nn.Parameter(weight.detach().float() if self.keeps_masters else _without_memory(weight))
         weight.register_post_accumulate_grad_hook(partial(_hand_over, master=master))
         self.masters.append((weight, master))
         return master
+
+
+def _without_memory(weight: Tensor) -> Tensor:
+    """Float32 zeros of the shape of a weight, all of them the same one in memory."""
+    return torch.zeros((), dtype=torch.float32, device=weight.device).expand(weight.shape)
 
 
 def _hand_over(weight: nn.Parameter, master: nn.Parameter) -> None:

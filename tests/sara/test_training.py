@@ -2,10 +2,40 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sara.config import RunConfig
 from sara.datasets import load_problems
+from sara.learner.experience import make_examples
 from sara.models import load_policy
 from sara.training import Trainer
+
+
+def test_a_belief_is_what_was_known_before_the_step_and_takes_the_step_in_afterwards(monkeypatch):
+    config = RunConfig.model_validate(
+        {
+            "strategy": "uniform",
+            "data": {"train_size": 2, "heldout_size": 4, "sizes": {2: 1.0}},
+            "allocation": {"groups_per_step": 2, "k": 4, "probe": 2, "alpha0": 1.0, "beta0": 3.0},
+            "engine": {"max_new_tokens": 40},
+            "learner": {"advantage": "dr_grpo", "baseline": "belief"},
+        }
+    )
+    trainer = Trainer(config, load_policy(config.model), *load_problems(config.data))
+    seen = []
+
+    def recorded(rollouts, learner, max_new_tokens, beliefs):
+        seen.append(dict(zip((r.prompt for r in rollouts), beliefs.tolist(), strict=True)))
+        return make_examples(rollouts, learner, max_new_tokens, beliefs)
+
+    monkeypatch.setattr("sara.training.make_examples", recorded)
+    first = trainer.step().collection.ledger
+    trainer.step()
+    # Prior Beta(1, 3): 1/4. Then a posterior of the first step's outcomes, none of which had been counted before.
+    assert seen[0] == {0: 0.25, 1: 0.25}
+    outcomes = zip(first.prompts.tolist(), first.n.tolist(), first.s.tolist(), strict=True)
+    assert seen[1] == pytest.approx({prompt: (1 + s) / (4 + n) for prompt, n, s in outcomes})
+    assert sum(first.s) > 0
 
 
 def test_the_engine_gives_its_memory_up_before_the_update_and_gets_new_weights_after_it(monkeypatch):

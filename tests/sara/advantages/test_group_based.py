@@ -91,6 +91,17 @@ def test_beliefs_worked_example():
     np.testing.assert_allclose(belief_advantages(rewards, prompts, beliefs), expected, atol=1e-14)
 
 
+@given(ragged_groups(), st.integers(0, 2**32 - 1))
+def test_advantages_over_beliefs_agree_with_a_slow_loop(groups, seed):
+    rewards, group_ids = groups
+    beliefs = np.random.default_rng(seed).random(len(rewards))
+    expected = []
+    for reward, group, belief in zip(rewards.tolist(), group_ids.tolist(), beliefs.tolist(), strict=True):
+        members = {r for r, g in zip(rewards.tolist(), group_ids.tolist(), strict=True) if g == group}
+        expected.append(reward - belief if len(members) > 1 else 0.0)
+    np.testing.assert_allclose(belief_advantages(rewards, group_ids, beliefs), expected, atol=1e-10)
+
+
 def test_grpo_does_not_care_for_the_scale_of_the_rewards():
     groups = np.zeros(4, dtype=int)
     small = grpo_advantages(np.array([1.0, 0.0, 0.0, 1.0]), groups)

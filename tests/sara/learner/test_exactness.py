@@ -123,6 +123,42 @@ def test_kl_in_the_loss_entropy_and_importance_have_the_gradient_of_their_formul
     assert 0 < metrics["tis/truncated"] < 1
 
 
+def test_the_parts_of_the_loss_are_reported_as_they_stand_in_it(make_exact, make_exact_learner, random_examples):
+    model, reference, bare = make_exact(), make_exact(seed=1), random_examples()
+    learner = make_exact_learner(model, reference, kl_coef=0.3, kl_estimator="k2", entropy_coef=0.05)
+    known = learner.measure(bare)["reference_logprobs"]
+    examples = [TrainingExample(e.rollout, e.advantage, reference_logprobs=k) for e, k in zip(bare, known, strict=True)]
+    policy = float(slow_loss(model, examples, "token").detach())
+    with_kl = float(slow_loss(model, examples, "token", kl=(0.3, "k2", reference)).detach())
+    with_entropy = float(slow_loss(model, examples, "token", entropy_coef=0.05).detach())
+    metrics = update(learner, examples)
+    assert metrics["loss"] == pytest.approx(policy, abs=1e-10)
+    assert metrics["loss/kl"] == pytest.approx(with_kl - policy, abs=1e-10) and metrics["loss/kl"] > 0.01
+    assert metrics["loss/entropy"] == pytest.approx(with_entropy - policy, abs=1e-10) and metrics["loss/entropy"] < 0
+
+
+def test_each_bound_is_counted_over_the_computed_tokens(make_exact, make_exact_learner, random_examples):
+    model, examples = make_exact(), random_examples()
+    start, once = copy.deepcopy(model), copy.deepcopy(model)
+    settings = {"learning_rate": 0.02, "clip_low": 0.1, "clip_high": 0.2, "dual_clip": 1.5}
+    update(make_exact_learner(once, **settings), examples)
+    metrics = update(make_exact_learner(model, epochs=2, **settings), examples)
+    counts, tokens = {"clip/low": 0, "clip/high": 0, "clip/dual": 0}, 0
+    for example in examples:
+        chosen = torch.tensor(example.rollout.completion.token_ids)[:, None]
+        with torch.no_grad():
+            ratios = torch.exp((distributions(once, example) - distributions(start, example)).gather(1, chosen))
+        for ratio in ratios.flatten().tolist():
+            tokens += 1
+            counts["clip/high"] += example.advantage > 0 and ratio > 1.2
+            counts["clip/low"] += example.advantage < 0 and ratio < 0.9
+            counts["clip/dual"] += example.advantage < 0 and ratio > 1.5
+    assert min(counts.values()) > 0
+    for name, count in counts.items():  # the mean of two updates, in the first of which every ratio is 1
+        assert metrics[name] == pytest.approx(count / tokens / 2, abs=1e-12)
+    assert metrics["clip_fraction"] == pytest.approx(sum(counts.values()) / tokens / 2, abs=1e-12)
+
+
 def test_the_gradient_is_the_slope_of_the_slow_loss_by_finite_differences(
     make_exact, make_exact_learner, random_examples
 ):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sara.learner.experience import length_penalties, make_examples
 
@@ -35,6 +37,16 @@ def test_length_penalties_worked_example():
     # Limit 12, window 4: nothing up to 8, then a quarter of the penalty a token.
     lengths = np.array([1, 8, 9, 10, 12])
     np.testing.assert_allclose(length_penalties(lengths, 12, 4, 0.6), [0, 0, 0.15, 0.3, 0.6])
+
+
+@given(st.integers(1, 60), st.integers(1, 60), st.floats(0.01, 2))
+def test_length_penalties_agree_with_the_formula_case_by_case(longest, window, penalty):
+    window = min(window, longest)
+    expected = [
+        0.0 if n <= longest - window else penalty * (n - (longest - window)) / window for n in range(longest + 1)
+    ]
+    found = length_penalties(np.arange(longest + 1), longest, window, penalty)
+    np.testing.assert_allclose(found, expected, atol=1e-10)
 
 
 def test_a_length_penalty_is_part_of_the_reward_but_makes_no_saturated_group_teach(

@@ -44,6 +44,40 @@ def test_steps_too_small_for_bfloat16_are_kept_in_the_masters():
     assert moved[True] == pytest.approx(0.005, abs=0.002)
 
 
+def test_without_masters_the_state_is_float32_or_not_as_configured():
+    """With float32 states a step is that of float32 weights, rounded; and nothing of that width is kept of a weight."""
+    wide = nn.Parameter(torch.full((40,), 1.5))
+    float32 = make_optimizer(wide, learning_rate=0.1)
+    narrow = nn.Parameter(torch.full((40,), 1.5, dtype=torch.bfloat16))
+    states = make_optimizer(narrow, learning_rate=0.1, master_weights=False)
+    coefficients = torch.linspace(-1, 2, 40).bfloat16()
+    for _ in range(3):
+        for weight, optimizer in ((wide, float32), (narrow, states)):
+            optimizer.zero_grad()
+            (coefficients.to(weight.dtype) * weight).sum().backward()
+            optimizer.step()
+        assert torch.equal(narrow, wide.bfloat16()) and not torch.equal(narrow.float(), wide)
+        with torch.no_grad():
+            wide.copy_(narrow)  # what was rounded off is lost without masters
+    (state,) = states.adamw.state.values()
+    assert state["exp_avg"].dtype == state["exp_avg_sq"].dtype == torch.float32
+    ((_, master),) = states.masters
+    assert master.untyped_storage().nbytes() == 4 and states.state_dict()["masters"] == []
+    other = nn.Parameter(narrow.detach().clone())
+    resumed = make_optimizer(other, learning_rate=0.1, master_weights=False)
+    resumed.load_state_dict(states.state_dict())
+    for weight, optimizer in ((narrow, states), (other, resumed)):
+        optimizer.zero_grad()
+        (coefficients * weight).sum().backward()
+        optimizer.step()
+    assert torch.equal(narrow, other)
+    bare = nn.Parameter(torch.ones(3, dtype=torch.bfloat16))
+    nothing = make_optimizer(bare, master_weights=False, float32_states=False)
+    bare.sum().backward()
+    nothing.step()
+    assert nothing.adamw.state[bare]["exp_avg"].dtype == torch.bfloat16 and nothing.masters == []
+
+
 def test_micro_batches_of_a_narrow_model_add_up_in_float32():
     # 256 + 1 is 256 in bfloat16; in float32 the sum of 1 gradient of 256 and 8 of 1 is 264.
     weight = nn.Parameter(torch.ones(1, dtype=torch.bfloat16))

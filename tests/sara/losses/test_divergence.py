@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sara.losses import DIVERGENCES, kl_k3
+from sara.losses import DIVERGENCES, kl_k1, kl_k2, kl_k3
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,20 @@ from sara.losses import DIVERGENCES, kl_k3
 def test_kl_k3_worked_examples(policy, reference, expected):
     estimate = kl_k3(torch.tensor([policy], dtype=torch.float64), torch.tensor([reference], dtype=torch.float64))
     assert estimate.item() == pytest.approx(expected, abs=1e-12)
+
+
+def test_kl_k1_and_k2_worked_examples():
+    # Policy -1, reference -3: k1 = 2, k2 = 2^2 / 2 = 2; the other way round -2 and 2.
+    policy, reference = torch.tensor([-1.0, -3.0]), torch.tensor([-3.0, -1.0])
+    assert kl_k1(policy, reference).tolist() == [2.0, -2.0]
+    assert kl_k2(policy, reference).tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("name", DIVERGENCES)
+@given(st.lists(st.tuples(st.floats(-5, 0), st.floats(-5, 0)), min_size=1, max_size=10))
+def test_the_gradients_are_the_slopes_by_finite_differences(name, pairs):
+    policy, reference = (torch.tensor(column, dtype=torch.float64) for column in zip(*pairs, strict=True))
+    assert torch.autograd.gradcheck(lambda p: DIVERGENCES[name](p, reference), policy.requires_grad_())
 
 
 @given(st.lists(st.tuples(st.floats(-20, 0), st.floats(-20, 0)), min_size=1))

@@ -27,6 +27,14 @@ def test_the_value_loss_agrees_with_a_slow_loop(rows, clip):
     assert clipped_value_loss(values, old, returns, clip).tolist() == pytest.approx(expected, rel=1e-10, abs=1e-10)
 
 
+@pytest.mark.parametrize("clip", [None, 0.3])
+def test_the_value_gradient_is_the_slope_by_finite_differences(clip):
+    # Inside the clip, beyond it away from the return, and beyond it towards the return; no value stands on a kink.
+    values = torch.tensor([0.1, -0.7, 0.8, 2.0], dtype=torch.float64, requires_grad=True)
+    returns = torch.tensor([1.0, 1.0, 1.0, -1.0], dtype=torch.float64)
+    assert torch.autograd.gradcheck(lambda v: clipped_value_loss(v, torch.zeros(4).double(), returns, clip), values)
+
+
 def test_a_value_that_has_moved_beyond_the_clip_is_moved_no_further():
     # Return 1, old value 0, clip 0.2: at 0.5 the clipped error (0.8^2) is the larger one and has no slope.
     values = torch.tensor([0.1, 0.5, -0.5], dtype=torch.float64, requires_grad=True)
@@ -34,6 +42,13 @@ def test_a_value_that_has_moved_beyond_the_clip_is_moved_no_further():
     losses.sum().backward()
     assert losses.tolist() == pytest.approx([0.405, 0.32, 1.125])
     assert values.grad.tolist() == pytest.approx([-0.9, 0.0, -1.5])  # moving back towards the return is allowed
+
+
+@given(st.lists(st.tuples(st.floats(-9, 0), st.floats(-9, 0)), min_size=1), st.floats(0.1, 10))
+def test_importance_weights_agree_with_a_slow_loop(rows, cap):
+    old, behavior = (torch.tensor(column, dtype=torch.float64) for column in zip(*rows, strict=True))
+    expected = [min(math.exp(o) / math.exp(b), cap) for o, b in rows]
+    assert truncated_weights(old, behavior, cap).tolist() == pytest.approx(expected, rel=1e-10)
 
 
 def test_importance_weights_are_ratios_up_to_the_cap():
