@@ -48,8 +48,8 @@ def require_adaptable(model: PreTrainedModel, targets: Sequence[str]) -> None:
             "learner.lora_rank is set, but peft is not installed; install the extra: pip install 'sara-rl[lora]'"
         )
     modules = dict(model.named_modules())
-    linear = sorted({name.rsplit(".", 1)[-1] for name, module in modules.items() if isinstance(module, _LINEAR)})
     ends = (model.get_input_embeddings(), model.get_output_embeddings())
+    able = {name.rsplit(".", 1)[-1] for name, m in modules.items() if isinstance(m, _LINEAR) and m is not ends[1]}
     for target in targets:
         found = [module for name, module in modules.items() if name == target or name.endswith(f".{target}")]
         if any(module is end for module in found for end in ends):
@@ -59,7 +59,7 @@ def require_adaptable(model: PreTrainedModel, targets: Sequence[str]) -> None:
             )
         if not found or not all(isinstance(module, _LINEAR) for module in found):
             what = f"{target!r} is no linear layer" if found else f"no layer {target!r}"
-            raise ValueError(f"learner.lora_targets: {what}; this model has {', '.join(linear)}")
+            raise ValueError(f"learner.lora_targets: {what}; this model has {', '.join(sorted(able))}")
 
 
 def has_adapters(model: nn.Module) -> bool:
