@@ -92,11 +92,16 @@ def configuration_of(config: ModelConfig) -> PretrainedConfig:
         raise ValueError(_not_found(config.path, error)) from error
 
 
+def without_weights(described: PretrainedConfig) -> PreTrainedModel:
+    """The model that a configuration describes, without numbers in its weights: at no memory."""
+    with torch.device("meta"):
+        return AutoModelForCausalLM.from_config(described)
+
+
 def structure_of(config: ModelConfig) -> PreTrainedModel:
-    """The model without numbers in its weights, at no memory; raises ValueError as `load_policy` does."""
+    """The model without its weights; raises ValueError as `load_policy` does."""
     try:
-        with torch.device("meta"):
-            return AutoModelForCausalLM.from_config(configuration_of(config))
+        return without_weights(configuration_of(config))
     except _UNREADABLE as error:
         raise ValueError(_not_found(config.path, error)) from error
 

@@ -38,12 +38,13 @@ def memory_items(config: RunConfig, shape: ModelShape, prompt_tokens: int) -> li
 
 def _learner_items(config: RunConfig, shape: ModelShape) -> list[MemoryItem]:
     learner, width = config.learner, _BYTES[config.model.dtype]
-    has_masters = width < FLOAT32 and learner.master_weights
+    has_masters = width < FLOAT32 and (learner.master_weights or learner.float32_states)
     trained_width = FLOAT32 if has_masters else width
     count, trained = shape.parameters, shape.trained
     items = [MemoryItem("weights", count * width, f"{count:,} in {config.model.dtype}")]
     if has_masters:
-        items.append(MemoryItem("master weights", trained * FLOAT32, f"{trained:,} in float32"))
+        why = f"{trained:,} in float32" + ("" if learner.master_weights else ", for the length of a step")
+        items.append(MemoryItem("master weights", trained * FLOAT32, why))
     items.append(MemoryItem("gradients", trained * trained_width, f"{trained:,} in {8 * trained_width} bits"))
     items.append(MemoryItem("optimizer", 2 * trained * trained_width, "AdamW: two moments of each trained weight"))
     if learner.kl_coef and (learner.reference is not None or not learner.lora_rank):

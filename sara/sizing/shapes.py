@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
+from transformers import AutoConfig, PreTrainedModel
 
 from sara.config import RunConfig
-from sara.models import configuration_of
+from sara.models import configuration_of, without_weights
 
 _QWEN2 = {"model_type": "qwen2", "vocab_size": 151936, "num_key_value_heads": 2}
 KNOWN: dict[str, dict[str, Any]] = {
@@ -95,7 +94,7 @@ def find_shape(config: RunConfig) -> ModelShape:
         described, source = AutoConfig.for_model(**KNOWN[known]), "its published configuration"
     else:
         described, source = configuration_of(config.model), "its configuration"
-    model = _without_weights(described)
+    model = without_weights(described)
     parameters = _count(model)
     if config.learner.lora_rank:
         from sara.learner.adapters import add_adapters
@@ -117,11 +116,6 @@ def find_shape(config: RunConfig) -> ModelShape:
         context=described.max_position_embeddings,
         source=source,
     )
-
-
-def _without_weights(described: PretrainedConfig) -> PreTrainedModel:
-    with torch.device("meta"):
-        return AutoModelForCausalLM.from_config(described)
 
 
 def _count(model: PreTrainedModel, only_trained: bool = False) -> int:

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from flows import cli
-from sara.config import CompareConfig
+from sara.config import CompareConfig, RunConfig
 from sara.config_file import load_config
 from sara.sizing import outline
+from sara.sizing.memory import memory_items
+from sara.sizing.shapes import find_shape
 
 ROOT = Path(__file__).parents[2]
 MATH, COUNTDOWN = (ROOT / "configs" / f"{name}.toml" for name in ("math-r1-distill-1.5b", "countdown-qwen2.5-3b"))
@@ -117,6 +119,19 @@ def test_the_same_figures_are_given_for_machines(monkeypatch, capsys, tmp_path):
     assert memory["master weights"] == memory["gradients"] == 4 * count
     assert memory["engine's weights"] == 2 * count and memory["key-value cache"] == 12 * 2**30
     assert found["memory_total_bytes"] == sum(memory.values())
+
+
+@pytest.mark.parametrize(
+    ("settings", "weights_of", "width"),
+    [("master_weights=true", 1, 4), ("master_weights=false", 1, 4), ("float32_states=false", 0, 2)],
+)
+def test_the_memory_of_masters_and_states_is_that_of_the_setting(settings, weights_of, width):
+    overrides = [f"learner.{settings}", *(["learner.master_weights=false"] if width == 2 else [])]
+    config = load_config(RunConfig, COUNTDOWN, overrides)
+    shape = find_shape(config)
+    sizes = {item.name: item.size for item in memory_items(config, shape, 256)}
+    assert sizes.get("master weights", 0) == 4 * weights_of * shape.parameters
+    assert sizes["gradients"] == width * shape.parameters and sizes["optimizer"] == 2 * width * shape.parameters
 
 
 def test_a_cache_without_a_size_has_room_for_every_sequence(monkeypatch, capsys):
