@@ -21,6 +21,7 @@ from sara.rollouts import PromptPool, RolloutSampler
 from tasks.devices import holds_device
 from tasks.prepare import PreparedData
 from tasks.retries import is_worth_a_retry
+from tasks.run_folder import one_line_if_disk_is_full
 from tasks.tracking import reopen_run
 
 
@@ -61,11 +62,12 @@ def evaluate_model(
     if base_responses is not None:
         scores |= _gain(evaluation, problems, base_responses, config)
     responses = responses_path(folder, step)
-    write_responses(evaluation, responses)
-    with reopen_run(run_folder, config.tracking.wait_s) as run:
-        run.log(scores, step=step)
-        run.log_artifact(responses, "evaluation")
-        run.log_table(responses, f"evaluation/{responses.stem}-table.json")
+    with one_line_if_disk_is_full(folder):
+        write_responses(evaluation, responses)
+        with reopen_run(run_folder, config.tracking.wait_s) as run:
+            run.log(scores, step=step)
+            run.log_artifact(responses, "evaluation")
+            run.log_table(responses, f"evaluation/{responses.stem}-table.json")
     return scores
 
 

@@ -1,15 +1,20 @@
-"""Run folders: where one run keeps its files, and the lock that keeps a second run out."""
+"""Run folders: where one run keeps its files, the lock that keeps a second run out, and what a full disk is called."""
 
 from __future__ import annotations
 
+import errno
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
+from safetensors import SafetensorError
+
+from sara.failures import RunFailure
 
 _LOCK = ".lock"
+_NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 
 class FolderInUse(ValueError):
@@ -38,6 +43,25 @@ def claim_folder(folder: Path, goes_on: bool = False) -> Iterator[Path]:
                 yield from _held(candidate)
                 return
         number += 1
+
+
+@contextmanager
+def one_line_if_disk_is_full(folder: Path) -> Iterator[None]:
+    """Turns errors of a disk that takes no more into a RunFailure that names the file, or else the run's folder."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NOT_WRITTEN:
+            raise
+        raise RunFailure(_not_written(error.filename or folder, error.strerror)) from error
+    except SafetensorError as error:
+        if "I/O error" not in str(error):
+            raise
+        raise RunFailure(_not_written(folder, str(error))) from error
+
+
+def _not_written(path: Path | str, reason: str) -> str:
+    return f"{path}: could not be written ({reason}); what was recorded and saved before is intact"
 
 
 def newest_folder(folder: Path) -> Path:

@@ -27,7 +27,7 @@ from tasks.prepare import PreparedData
 from tasks.progress import TrainingProgress
 from tasks.resuming import forget_result, keep_config, keep_result, kept_result, require_same_settings
 from tasks.retries import is_retry, is_worth_a_retry
-from tasks.run_folder import claim_folder
+from tasks.run_folder import claim_folder, one_line_if_disk_is_full
 from tasks.stopping import Stopped, StopSwitch
 from tasks.system_metrics import watched
 from tasks.tracking import Run, open_run
@@ -76,6 +76,7 @@ def train(
     torch.set_num_threads(config.training.threads or torch.get_num_threads())
     with (
         claim_folder(config.output_dir / config.name, goes_on=resume or is_retry()) as folder,
+        one_line_if_disk_is_full(folder),
         StopSwitch() as switch,
     ):
         changed = require_same_settings(config, folder, allow)

@@ -15,9 +15,10 @@ from sara.checkpoints import CheckpointStore
 from sara.config import RunConfig
 from sara.engines.huggingface import HuggingFaceEngine
 from sara.engines.supervised import EngineFailure
+from sara.failures import RunFailure
 from sara.learner import Learner
-from sara.reporting.metrics_file import read_records
 from sara.rollouts import RolloutSampler
+from sara.training import Trainer
 from tasks.outbox import Outbox
 from tasks.prepare import PreparedData, prepare_data
 from tasks.resuming import keep_config, settings_to_resume
@@ -25,29 +26,12 @@ from tasks.run_folder import FolderInUse, claim_folder, newest_folder
 from tasks.stopping import Stopped
 from tasks.tracking import connect, is_recorded
 from tasks.train import TrainedRun, train
-
-STEPS = 4
+from tests.tasks.small_runs import STEPS, make_config, outcome, strike
 
 
 @pytest.fixture
 def config(tmp_path) -> RunConfig:
     return make_config(tmp_path)
-
-
-def make_config(folder, **changes) -> RunConfig:
-    values = {
-        "strategy": "sara+dps",
-        "output_dir": folder,
-        "data": {"train_size": 48, "heldout_size": 4, "sizes": {2: 1.0, 3: 1.0}},
-        "allocation": {"groups_per_step": 3, "k": 4, "probe": 2, "increment": 2, "tau_low": "auto"},
-        "engine": {"max_new_tokens": 48},
-        "learner": {"learning_rate": 1e-3, "warmup_steps": 2},
-        "training": {"steps": STEPS, "evaluate_every": 2, "threads": 1},
-        "checkpoint": {"every": 1},
-        "evaluation": {"k": 2, "bootstrap": 50},
-        "tracking": {"uri": f"sqlite:///{folder}/mlflow.db", "experiment": "resume"},
-    }
-    return RunConfig.model_validate(values | changes)
 
 
 @pytest.fixture(scope="module")
@@ -59,29 +43,6 @@ def data(tmp_path_factory) -> PreparedData:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory, data) -> dict:
     return outcome(train.fn(make_config(tmp_path_factory.mktemp("undisturbed")), data))
-
-
-def outcome(trained: TrainedRun) -> dict:
-    """Weights, and every value on disk by metric and step; times only by that they are there."""
-    values: dict[tuple[str, int], list[float]] = {}
-    for step, _, metrics in read_records(trained.folder / "metrics.jsonl"):
-        for name, value in metrics.items():
-            values.setdefault((name, step), []).append(0.0 if name.startswith("time/") else value)
-    return {"weights": (trained.model_path / "model.safetensors").read_bytes(), "values": values}
-
-
-def strike(monkeypatch, owner, name: str, nth: int, blow) -> list[int]:
-    """Call `blow` in the middle of the n-th call of a method; returns a list that grows with the calls."""
-    original, calls = getattr(owner, name), []
-
-    def struck(*arguments, **named):
-        calls.append(1)
-        if len(calls) == nth:
-            blow()
-        return original(*arguments, **named)
-
-    monkeypatch.setattr(owner, name, struck)
-    return calls
 
 
 def sigterm() -> None:
@@ -207,11 +168,29 @@ def test_a_full_disk_while_recording_ends_the_run_with_everything_before_it(conf
     with monkeypatch.context() as patched:
         strike(patched, RolloutSampler, "take", 3, fill_the_disk)
         try:
-            with pytest.raises(OSError, match=r"metrics\.jsonl"):
+            with pytest.raises(RunFailure, match=r"metrics\.jsonl: could not be written \(File too large\); what was"):
                 train.fn(config, data)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert outcome(train.fn(config, data, resume=True)) == undisturbed
+
+
+def test_a_full_disk_at_the_end_costs_no_step(config, data, undisturbed, monkeypatch):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill_the_disk() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+
+    with monkeypatch.context() as patched:
+        strike(patched, Trainer, "save_model", 1, fill_the_disk)
+        try:
+            with pytest.raises(RunFailure, match=r"run: could not be written \(.*File too large.*\); what was"):
+                train.fn(config, data)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not (config.output_dir / "run" / "model").exists()
+    trained = train.fn(config, data, resume=True)
+    assert (trained.resumed_at, outcome(trained)) == (STEPS, undisturbed)
 
 
 def test_a_second_run_on_the_folder_is_refused(config, data):
