@@ -15,7 +15,7 @@ from transformers import (
 )
 
 from sara.learner.forward import TokenScorer, recompute_layers
-from sara.learner.micro_batches import as_rows, split_by_tokens
+from sara.learner.micro_batches import as_rows
 
 SIZES = {
     "vocab_size": 23,
@@ -92,11 +92,3 @@ def test_recomputed_layers_keep_less_for_the_backward_pass(make_exact, random_ex
 def test_a_model_without_layers_to_recompute_is_refused():
     with pytest.raises(ValueError, match="gradient_checkpointing: Linear has no layers"):
         recompute_layers(nn.Linear(2, 2))
-
-
-def test_packed_micro_batches_are_filled_to_the_budget_whatever_the_lengths():
-    lengths = [5, 1, 9, 2, 2, 7]
-    parts = list(split_by_tokens(lengths, 10, is_packed=True))
-    assert sorted(i for part in parts for i in part) == list(range(6))
-    assert [sum(lengths[i] for i in part) for part in parts] == [10, 7, 9]
-    assert list(split_by_tokens([], 10)) == []

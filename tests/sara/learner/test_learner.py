@@ -14,8 +14,6 @@ from sara.engines.base import Completion, Request, Sampling
 from sara.engines.huggingface import HuggingFaceEngine
 from sara.learner import Learner, TrainingDiverged, TrainingExample
 from sara.learner import micro_batches as learner_module
-from sara.learner.examples import split_by_group
-from sara.learner.micro_batches import split_by_tokens
 from sara.rollouts import Rollout
 from sara.seeds import rollout_seeds
 
@@ -292,30 +290,6 @@ def test_later_updates_of_a_batch_keep_the_logprobs_of_before_the_first(make_pol
     assert metrics["updates"] == 2.0 and metrics["clip_fraction"] > 0.0
     assert min(abs(metrics["loss"] - loss) for loss in expected) < 1e-4
     assert metrics["loss"] < -1.01
-
-
-def test_the_parts_of_a_step_hold_whole_groups_and_every_group_once():
-    rng = np.random.default_rng(0)
-    prompts = rng.integers(0, 7, size=40)
-    examples = [make_example((1,), (2,), 1.0, int(prompt)) for prompt in prompts]
-    parts = list(split_by_group(examples, 3, rng))
-    assert len(parts) == 3 and sorted(i for part in parts for i in part) == list(range(40))
-    groups = [{int(prompts[i]) for i in part} for part in parts]
-    assert sum(map(len, groups)) == len(set(prompts.tolist()))
-    again = list(split_by_group(examples, 3, np.random.default_rng(5)))
-    other = list(split_by_group(examples, 3, np.random.default_rng(6)))
-    assert again == list(split_by_group(examples, 3, np.random.default_rng(5))) != other
-
-
-def test_micro_batches_hold_every_rollout_once_within_their_padded_size():
-    rng = np.random.default_rng(0)
-    examples = [make_example((1,) * 3, (2,) * int(length), 1.0) for length in rng.integers(1, 40, size=60)]
-    parts = list(split_by_tokens([e.total_tokens for e in examples], 100))
-    assert sorted(i for part in parts for i in part) == list(range(60))
-    sizes = [len(part) * max(examples[i].total_tokens for i in part) for part in parts]
-    assert max(sizes) <= 100
-    assert len(parts) < 25  # 60 rollouts of 23 tokens on average: 13.8 parts at the least
-    assert list(split_by_tokens([e.total_tokens for e in examples], 1)) == [[i] for part in parts for i in part]
 
 
 def test_a_state_that_is_saved_and_loaded_goes_on_bit_for_bit(make_policy):
