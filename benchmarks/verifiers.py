@@ -136,7 +136,7 @@ def hostile_answers(count: int, seed: int) -> Iterator[str]:
             yield "".join(rng.choice(PIECES) for _ in range(rng.randint(1, 30)))
         elif kind < 0.8:
             yield rng.choice(PIECES) * rng.randint(1, 2_000)
-        elif kind < 0.88:
+        elif kind < 0.897:
             yield large_collection(rng)
         elif kind < 0.9:
             operator = rng.choice(

@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import gcd
 
 from sara.verifiers.math.equality import are_equal, have_constant_ratio, real_value, spread_signs
-from sara.verifiers.math.evaluation import free_symbols
+from sara.verifiers.math.labels import name_alike, stated_value, symbols_of, take_label
 from sara.verifiers.math.real_sets import NotASet, is_set, read_set, sets_are_equal
 from sara.verifiers.math.syntax import (
     Apply,
@@ -36,10 +36,6 @@ MAX_COMPARED = 20
 """Members of a set up to which those that are equal, and not only written alike, count once."""
 
 
-_FUNCTION_NAMES = frozenset(map(Symbol, "fghFGH"))
-_MINUS_ONE = Apply("neg", (Number(Fraction(1)),))
-
-
 def compare(gold: Node, answer: Node) -> bool | None:
     """Whether an answer says the same as the gold; None where this cannot be decided here."""
     if gold == answer:
@@ -50,11 +46,11 @@ def compare(gold: Node, answer: Node) -> bool | None:
         return _compare_quantities(gold, answer)
     if is_set(gold) or is_set(answer):
         return _compare_sets(gold, answer)
-    gold_label, gold_value = _take_label(gold)
-    answer_label, answer_value = _take_label(answer)
+    gold_label, gold_value = take_label(gold)
+    answer_label, answer_value = take_label(answer)
     if gold_label is not None or answer_label is not None:
-        if isinstance(gold, Relation) and isinstance(answer, Relation) and not _name_alike(gold_label, answer_label):
-            is_solved = gold_label is not None and not _symbols(gold_value)
+        if isinstance(gold, Relation) and isinstance(answer, Relation) and not name_alike(gold_label, answer_label):
+            is_solved = gold_label is not None and not symbols_of(gold_value)
             if is_solved and answer_label is None:
                 return False  # `2x = 10` is the question to which `x = 5` is the answer
             return _compare_equations(gold, answer)
@@ -96,65 +92,6 @@ def _without_letter(node: Node, unit: str) -> Node:
     return node
 
 
-def _take_label(node: Node) -> tuple[Node | None, Node]:
-    """`x` and `5` of `x = 5`, also `f(x)` and `(x, y)`; None and the node itself where nothing is named."""
-    if not isinstance(node, Relation) or node.operators[0] not in ("=", "in", "~"):
-        return None, node
-    label, rest = node.sides[0], node.sides[1:]
-    if node.operators == ("=",) and not _is_label(label) and isinstance(rest[0], Symbol) and not _symbols(label):
-        label, rest = rest[0], (label,)  # `5 = x`
-    value = rest[0] if len(rest) == 1 else Relation(rest, node.operators[1:])
-    if not _is_label(label) or _symbols(label) & _symbols(value) - {"x", "t", "n", "y", "z", "a", "b"}:
-        return None, node
-    if isinstance(label, Symbol) and label.name in _symbols(value):
-        return None, node
-    return label, value
-
-
-def _name_alike(gold: Node | None, answer: Node | None) -> bool:
-    """Equal names, or a function's name such as `f(x)` beside another name for its values."""
-    if gold is None or answer is None:
-        return False
-    return gold == answer or isinstance(gold, Apply) != isinstance(answer, Apply)
-
-
-def _is_label(node: Node) -> bool:
-    """A name: `x`, `AB`, `f(x)`, `f^{-1}(x)`, `(x, y)`, `a:b:c`, `\\frac{dy}{dx}`, words."""
-    if isinstance(node, (Symbol, Words)):
-        return True
-    if isinstance(node, Bracketed):
-        return all(isinstance(item, Symbol) for item in node.items)
-    if isinstance(node, Ratio):
-        return all(_is_label(part) and _symbols(part) for part in node.parts)
-    if isinstance(node, Apply) and node.operation == "*":
-        return all(_is_label(argument) for argument in node.arguments)
-    if isinstance(node, Apply) and node.operation == "^":
-        return node.arguments[0] in _FUNCTION_NAMES and node.arguments[1] == _MINUS_ONE
-    return _is_derivative(node)
-
-
-def _is_derivative(node: Node) -> bool:
-    if not isinstance(node, Apply) or node.operation != "/":
-        return False
-    return all(
-        isinstance(part, Apply)
-        and part.operation == "*"
-        and part.arguments[0] == Symbol("d")
-        and len(part.arguments) == 2
-        for part in node.arguments
-    )
-
-
-def _symbols(node: Node) -> frozenset[str]:
-    if isinstance(node, Relation):
-        return frozenset().union(*map(_symbols, node.sides))
-    if isinstance(node, (Listing, SetOf, Bracketed)):
-        return frozenset().union(*map(_symbols, node.items))
-    if isinstance(node, Ratio):
-        return frozenset().union(*map(_symbols, node.parts))
-    return free_symbols(node.value if isinstance(node, Quantity) else node)
-
-
 def _compare_relations(gold: Node, answer: Node) -> bool | None:
     """Equations against equations; a chain `1/2 = 0.5` or `2/3 ~ 0.67` against each of its sides."""
     if isinstance(gold, Relation) and isinstance(answer, Relation):
@@ -162,7 +99,7 @@ def _compare_relations(gold: Node, answer: Node) -> bool | None:
         if verdict is not None:
             return verdict
     if isinstance(answer, Relation):
-        sides = _chain(_stated_value(answer))
+        sides = _chain(stated_value(answer))
         if sides is None:
             return False if not isinstance(gold, Relation) else None
         return _any(compare(gold, side) for side in sides)
@@ -170,31 +107,11 @@ def _compare_relations(gold: Node, answer: Node) -> bool | None:
     return False if sides is None else _any(compare(side, answer) for side in sides)
 
 
-def _stated_value(node: Relation) -> Node:
-    r"""`5` of `m + n = 5`, `f(2) = 5`, `\\frac{a}{b} = 5`: what an expression that was asked for comes to.
-
-    Not of `2x = 5`, which has yet to be solved.
-    """
-    asked, stated = node.sides[0], node.sides[1:]
-    if node.operators[0] != "=" or not _symbols(asked) or any(map(_symbols, stated)) or _is_multiple(asked):
-        return node
-    return stated[0] if len(stated) == 1 else Relation(stated, node.operators[1:])
-
-
-def _is_multiple(node: Node) -> bool:
-    """`2x`, `-x` or `x/3`, but not `f(2)`: a number and then one variable."""
-    if not isinstance(node, Apply) or node.operation not in ("*", "neg", "/"):
-        return False
-    letters = [argument for argument in node.arguments if _symbols(argument)]
-    is_call = node.operation == "*" and bool(_symbols(node.arguments[0]))
-    return len(letters) == 1 and isinstance(letters[0], Symbol) and not is_call
-
-
 def _chain(node: Node) -> Sequence[Node] | None:
     """The sides of a chain of equal constants; None if it is an equation to solve, or its sides differ."""
     if not isinstance(node, Relation):
         return [node]
-    if set(node.operators) - {"=", "~"} or any(_symbols(side) for side in node.sides):
+    if set(node.operators) - {"=", "~"} or any(symbols_of(side) for side in node.sides):
         return None
     for left, operator, right in zip(node.sides, node.operators, node.sides[1:], strict=False):
         if operator == "=" and compare(left, right) is not True:
@@ -253,7 +170,7 @@ def _compare_sets(gold: Node, answer: Node) -> bool | None:
 
 def _without_name(node: Node) -> Node:
     """`(0, 1)` of `D = (0, 1)`."""
-    label, value = _take_label(node)
+    label, value = take_label(node)
     return value if label is not None else node
 
 
@@ -297,7 +214,7 @@ def _members(node: Node) -> list[Node] | None:
 
 def _with_shared_label(items: Sequence[Node]) -> list[Node]:
     """`n = 2, 3, 4` without its label, `a = 1, a = 2` without theirs; `x = 1, y = 2` as it is."""
-    parts = [_take_label(item) for item in items]
+    parts = [take_label(item) for item in items]
     labels = [label for label, _ in parts if label is not None]
     if labels and all(label == labels[0] for label in labels):
         return [value for _, value in parts]
@@ -356,7 +273,7 @@ def _compare_in_order(gold: Bracketed, answer: Bracketed) -> bool | None:
 
 def _in_order(node: Bracketed | Listing) -> Sequence[Node]:
     """The values of `x = 2, y = 4` in the order of their names; of other lists as they stand."""
-    parts = [_take_label(item) for item in node.items]
+    parts = [take_label(item) for item in node.items]
     if all(isinstance(label, Symbol) for label, _ in parts):
         return [value for _, value in sorted(parts, key=lambda part: part[0].name)]
     return node.items
