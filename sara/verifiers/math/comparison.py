@@ -101,7 +101,7 @@ def _compare_relations(gold: Node, answer: Node) -> bool | None:
     if isinstance(answer, Relation):
         sides = _chain(stated_value(answer))
         if sides is None:
-            return False if not isinstance(gold, Relation) else None
+            return None if isinstance(gold, Relation) and symbols_of(answer) else False
         return _any(compare(gold, side) for side in sides)
     sides = _chain(gold)
     return False if sides is None else _any(compare(side, answer) for side in sides)

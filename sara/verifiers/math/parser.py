@@ -36,6 +36,8 @@ _RELATIONS = frozenset({"=", "<", ">", "<=", ">=", "!=", "~", "in"})
 _NOTHING = re.compile(r"(?:there (?:is|are) )?no (?:real |integer |such )?(?:solutions?|roots?|values?)(?: exists?)?")
 _UNIT_MARKS = frozenset({"^", "/", "-", "."})
 _FILLERS = names("about approximately roughly exactly is are the answer ans final value domain range solution result")
+_NEGATIONS = names("not no never neither cannot wrong false incorrect unlike except")
+"""Words that turn what stands beside them into its opposite."""
 _EMPTY, _EVERYTHING = (
     names("empty-set the-empty-set"),
     names(
@@ -102,6 +104,7 @@ def _parse_item(tokens: list[Token], depth: int) -> Node:
 
 
 def _parse_name(tokens: list[Token]) -> Node | None:
+    """Words alone; None where there are others."""
     if tokens and all(token.kind == "word" for token in tokens):
         return _words(" ".join(token.text for token in tokens))
     return None
@@ -109,6 +112,8 @@ def _parse_name(tokens: list[Token]) -> Node | None:
 
 def _parse_first(tokens: list[Token], operators: tuple[str, ...], depth: int) -> Node:
     r"""The first side of a relation; before an `=` also words and unknown signs: `\text{Area} = 5`, `\Pr[A] = 5`."""
+    if any(token.text in _NEGATIONS for token in tokens):
+        raise Unreadable("a negation")
     if (name := _parse_name(tokens)) is not None:
         return name
     try:
@@ -149,7 +154,9 @@ def _take_unit(tokens: list[Token]) -> tuple[list[Token], str]:
     if not first:
         return tokens, ""
     words = [token for token in tokens[first:] if token.text not in "{}"]
-    if not all(_may_be_unit(before, token) for before, token in pairwise(words)):
+    if not all(_may_be_unit(before, token) for before, token in pairwise(words)) or _NEGATIONS & {
+        token.text for token in words
+    }:
         return tokens, ""
     return tokens[:first], canonical_unit(" ".join(token.text for token in words))
 

@@ -134,7 +134,7 @@ def _several(node: Listing) -> tuple[Piece, ...]:
 
 def _inequality(node: Relation) -> tuple[Piece, ...]:
     if node.operators == ("in",):
-        if free_symbols(node.sides[0]):
+        if _is_variable(node.sides[0]):
             return _pieces(node.sides[1])
         raise NotASet("membership of no variable")
     variables = [place for place, side in enumerate(node.sides) if _is_variable(side) or _is_distance(side)]

@@ -149,7 +149,7 @@ def _decide(gold: str, answer: str) -> tuple[Verdict, str]:
             return _verdict(verdict), "exact comparison"
     elif reference.is_text or (tree is None and not _may_be_mathematics(answer)):
         return Verdict.WRONG, "other words" if reference.is_text else "not mathematics"
-    return _compare_symbolically(gold, answer)
+    return _compare_symbolically(reference, gold, answer)
 
 
 def _may_be_mathematics(text: str) -> bool:
@@ -163,11 +163,13 @@ def _may_be_mathematics(text: str) -> bool:
     )
 
 
-def _compare_symbolically(gold: str, answer: str) -> tuple[Verdict, str]:
+def _compare_symbolically(reference: _Gold, gold: str, answer: str) -> tuple[Verdict, str]:
     outcome = symbolic_comparison().compare(gold, answer)
     if outcome is Outcome.FAILED:
         raise _NoComparison
     if outcome in (Outcome.UNREAD, Outcome.GOLD_EXCEEDED):
+        if reference.tree is not None:  # it was read here, so it is the answer that cannot be compared with it
+            return Verdict.WRONG, "not comparable"
         return Verdict.UNSCORABLE, "gold not read"
     if outcome is Outcome.EXCEEDED:
         return Verdict.WRONG, "beyond the limits"
