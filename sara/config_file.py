@@ -178,7 +178,10 @@ def _is_related(dotted: str, override: str) -> bool:
 
 
 def _expectation(first: dict[str, Any], reason: str, kind: type[BaseModel]) -> str:
-    interval = _interval([str(part) for part in first["loc"]], kind)
+    limits = _limits([str(part) for part in first["loc"]], kind)
+    if limits.get("type") == "integer" and not {"maximum", "exclusiveMaximum"} & set(limits):
+        return f"expected an integer of at least {limits.get('minimum', limits.get('exclusiveMinimum', 0) + 1)}"
+    interval = _interval(limits)
     if first["type"] in ("int_type", "int_parsing", "int_from_float"):
         return f"expected an integer{' in ' + interval if interval else ''}"
     if first["type"] in ("float_type", "float_parsing") or interval:
@@ -210,13 +213,17 @@ _EXPECTED = {
 """Kinds of pydantic's errors -> what was expected, in our words."""
 
 
-def _interval(location: list[str], kind: type[BaseModel]) -> str:
-    """Both limits of a number's field, such as `(0, 1)` or `[2, 1024]`; empty for any other field."""
+def _limits(location: list[str], kind: type[BaseModel]) -> dict[str, Any]:
+    """The part of a number's schema with its limits; empty for a field without."""
     properties = _section(kind, location[:-1]).model_json_schema()["properties"]
     schema = properties.get(location[-1], {})
     options = [schema, *schema.get("anyOf", [])]
-    limits = next((option for option in options if any(name in option for name in _LIMITS)), None)
-    if limits is None:
+    return next((option for option in options if any(name in option for name in _LIMITS)), {})
+
+
+def _interval(limits: dict[str, Any]) -> str:
+    """Both limits, such as `(0, 1)` or `[2, 1024]`; empty where there are none."""
+    if not limits:
         return ""
     low = f"({limits['exclusiveMinimum']:g}" if "exclusiveMinimum" in limits else f"[{limits.get('minimum', '-inf')}"
     high = f"{limits['exclusiveMaximum']:g})" if "exclusiveMaximum" in limits else f"{limits.get('maximum', 'inf')}]"

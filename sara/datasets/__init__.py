@@ -9,6 +9,7 @@ import difflib
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -101,13 +102,13 @@ def _read(config: DataConfig, split: Split, dataset: Dataset) -> Iterator[Proble
     if path is not None:
         _check_columns(columns, dataset.fields, f"data.{split}_columns")
         for place, row in read_file(path, dataset.fields, columns):
-            yield dataset.read(row, place)
+            yield replace(dataset.read(row, place), place=place)
     elif dataset.generate is not None:
         yield from dataset.generate(config, split)
     else:
         revision = getattr(config, f"{split}_revision")
         for place, row in read_hub(dataset.hub, split, revision, dataset.fields, f"data.{split}_path"):
-            problem = dataset.read(row, place)
+            problem = replace(dataset.read(row, place), place=place)
             if dataset.is_of_side(problem, split):
                 yield problem
 

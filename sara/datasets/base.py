@@ -49,6 +49,7 @@ class Problem:
     subject       what it is about; None where the data do not say
     level         how hard it is, 1 the easiest; None where the data do not say
     identity      equal for problems that ask the same thing, whatever their ids
+    place         file and line that it was read from; empty for one that was made
     """
 
     id: str
@@ -62,6 +63,12 @@ class Problem:
     subject: str | None = None
     level: int | None = None
     identity: Hashable = None
+    place: str = field(default="", repr=False, compare=False)
+
+    @property
+    def where(self) -> str:
+        """What a person finds it by: where it was read, or else its id."""
+        return self.place or self.id
 
     @property
     def content(self) -> Hashable:

@@ -14,6 +14,8 @@ from typing import Any
 
 from sara.datasets.base import Field, HubSource, Row, Split
 
+SUFFIXES = (".jsonl", ".json", ".parquet")
+
 
 def read_file(path: Path, fields: Mapping[str, Field], columns: Mapping[str, str]) -> Iterator[tuple[str, Row]]:
     """(place, row) of each row, in order; `columns` names the column of a field that is called otherwise.
@@ -23,8 +25,12 @@ def read_file(path: Path, fields: Mapping[str, Field], columns: Mapping[str, str
     """
     if not path.is_file():
         raise ValueError(f"{path}: no such data file")
+    if path.suffix.lower() not in SUFFIXES:
+        raise ValueError(
+            f"{path}: cannot be read; expected JSONL, one object a line, or Parquet ({', '.join(SUFFIXES)})"
+        )
     is_empty = True
-    rows = _parquet_rows(path) if path.suffix == ".parquet" else _json_rows(path)
+    rows = _parquet_rows(path) if path.suffix.lower() == ".parquet" else _json_rows(path)
     for place, row in rows:
         is_empty = False
         yield place, _matched(row, place, fields, columns)

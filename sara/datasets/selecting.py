@@ -26,9 +26,9 @@ REASONS = {
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A problem that is not used: its id, one of REASONS, and more about it."""
+    """A problem that is not used: its id or where it was read, one of REASONS, and more about it."""
 
-    id: str
+    where: str
     reason: str
     detail: str = ""
 
@@ -58,27 +58,29 @@ class Side:
     def keep(self, reason: str, is_kept: Callable[[Problem], str | None]) -> Side:
         """Without the problems of which `is_kept` says what is wrong."""
         faults = [(problem, is_kept(problem)) for problem in self.problems]
-        dropped = [LeftOut(problem.id, reason, fault) for problem, fault in faults if fault is not None]
+        dropped = [LeftOut(problem.where, reason, fault) for problem, fault in faults if fault is not None]
         return replace(self, problems=[p for p, fault in faults if fault is None], left_out=[*self.left_out, *dropped])
 
 
 def _shown(item: LeftOut) -> str:
-    return f"{item.id}: {item.detail}" if item.detail else item.id
+    return f"{item.where}: {item.detail}" if item.detail else item.where
 
 
 def without_duplicates(problems: Sequence[Problem], where: str) -> Side:
     """Each problem once, the first of those that ask the same; raises ValueError for two problems with one id."""
     first: dict[object, str] = {}
-    by_id: dict[str, object] = {}
+    by_id: dict[str, Problem] = {}
     for problem in problems:
-        if by_id.setdefault(problem.id, problem.content) != problem.content:
-            raise ValueError(f"{where}: two problems have the id {problem.id}; expected an id for each")
+        other = by_id.setdefault(problem.id, problem)
+        if other.content != problem.content:
+            places = f" ({other.place} and {problem.place})" if problem.place else ""
+            raise ValueError(f"{where}: two problems have the id {problem.id}{places}; expected an id for each")
     kept, dropped = [], []
     for problem in problems:
         if problem.content in first:
-            dropped.append(LeftOut(problem.id, DUPLICATE, f"as {first[problem.content]}"))
+            dropped.append(LeftOut(problem.where, DUPLICATE, f"as {first[problem.content]}"))
         else:
-            first[problem.content] = problem.id
+            first[problem.content] = problem.where
             kept.append(problem)
     return Side(kept, dropped)
 
@@ -90,7 +92,7 @@ def without_faulty(side: Side, fault: Callable[[Problem], str | None]) -> Side:
 
 def apart_from(side: Side, others: Sequence[Problem]) -> Side:
     """Without the problems that the others ask too, whatever their ids and typesetting."""
-    asked = {problem.content: problem.id for problem in others}
+    asked = {problem.content: problem.where for problem in others}
     return side.keep(SHARED, lambda problem: f"as {asked[problem.content]}" if problem.content in asked else None)
 
 

@@ -67,7 +67,7 @@ def test_a_problem_that_the_model_cannot_take_is_shown_with_the_reason(monkeypat
         (["data", "show", "--set", "math500", "--path", "absent.jsonl"], "absent.jsonl: no such data file"),
         (["data", "show", "prompt.style=chat"], "prompt.style = 'chat'; the model has no chat template"),
         (["evaluate", "--set", "aime25"], "did you mean 'aime24'?"),
-        (["evaluate", "--k", "0"], "evaluation.k = 0"),
+        (["evaluate", "--k", "0"], "evaluation.k = 0; expected an integer of at least 1"),
         (
             ["evaluate", "--k", "4", "evaluation.pass_at=[8]"],
             "evaluation.pass_at = 8; expected at most evaluation.k = 4",

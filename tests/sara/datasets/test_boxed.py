@@ -69,7 +69,7 @@ def test_problems_without_an_answer_are_left_out_and_reported(tmp_path):
     side = load_side(DataConfig(train="math", train_path=write(tmp_path / "a.jsonl", *rows)), "train")
     assert [problem.id for problem in side.problems] == ["p0"]
     assert side.counts()["faulty"] == 3
-    assert "3 without an answer that can be scored against (p1: no answer, ...)" in side.summary()
+    assert f"3 without an answer that can be scored against ({tmp_path}/a.jsonl:2: no answer, ...)" in side.summary()
     with pytest.raises(ValueError, match=r"data\.train: no problem that can be scored is left; left out: 3 without"):
         load_side(DataConfig(train="math", train_path=write(tmp_path / "b.jsonl", *rows[1:])), "train")
 

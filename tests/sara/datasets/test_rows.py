@@ -93,6 +93,36 @@ def test_a_file_that_is_no_parquet_is_refused_in_one_line(tmp_path):
         read(tmp_path / "a.parquet")
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.txt", "a.jsonl.gz", "a"])
+def test_a_file_of_another_kind_is_refused_by_its_name(tmp_path, name):
+    (tmp_path / name).write_text("question,answer\n1,2\n")
+    line = f"{tmp_path / name}: cannot be read; expected JSONL, one object a line, or Parquet (.jsonl, .json, .parquet)"
+    with pytest.raises(ValueError) as caught:
+        read(tmp_path / name)
+    assert str(caught.value) == line
+
+
+def test_problems_of_a_file_that_are_left_out_are_named_by_their_lines(tmp_path):
+    texts = ["1+1?", "2+1?", "1 + 1?", "broken"]
+    records = [{"problem": text, "answer": "2" if text != "broken" else "\\frac{1"} for text in texts]
+    path = write_jsonl(tmp_path / "a.jsonl", *records)
+    side = load_side(DataConfig(train="math", train_path=path), "train")
+    assert side.summary() == (
+        f"left out: 1 asked before in the same set ({path}:3: as {path}:1); "
+        f"1 without an answer that can be scored against ({path}:4: an answer that cannot be read: '\\\\frac{{1')"
+    )
+
+
+def test_one_id_for_two_problems_of_a_file_is_refused_by_their_lines(tmp_path):
+    rows_of_one_id = [{"id": "a", "problem": text, "answer": "2"} for text in ("1+1", "0+2")]
+    path = write_jsonl(tmp_path / "a.jsonl", *rows_of_one_id)
+    with pytest.raises(ValueError) as caught:
+        load_side(DataConfig(train="math", train_path=path), "train")
+    assert str(caught.value) == (
+        f"data.train: two problems have the id a ({path}:1 and {path}:2); expected an id for each"
+    )
+
+
 def test_an_empty_parquet_file_is_refused(tmp_path):
     parquet.write_table(pa.table({"question": pa.array([], pa.string())}), tmp_path / "a.parquet")
     with pytest.raises(ValueError, match=r"a\.parquet: the data file is empty"):
