@@ -38,6 +38,17 @@ def signed(value: int) -> str:
     return f"+ {value}" if value >= 0 else f"- {-value}"
 
 
+def bracketed(value: Fraction | int) -> str:
+    """A number as it stands behind a sign or below an exponent: in brackets if it is below zero."""
+    return f"({latex(value)})" if value < 0 else latex(value)
+
+
+def ordinal(number: int) -> str:
+    """`$1$st`, `$22$nd`, `$13$th`."""
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"${number}${ending}"
+
+
 def nonzero(rng: random.Random, largest: int) -> int:
     """An integer in -largest..largest other than 0."""
     return rng.choice((-1, 1)) * rng.randint(1, largest)

@@ -21,7 +21,8 @@ def draw(rng: random.Random, level: int) -> Worked:
 def _outfits(rng: random.Random, level: int) -> Worked:
     names = rng.sample(["shirts", "hats", "coats", "scarves", "belts", "jackets"], 2 + level // 3)
     counts = [rng.randint(2, 6 + 3 * level) for _ in names]
-    shown = " and ".join(f"{count} {name}" for count, name in zip(counts, names, strict=True))
+    *most, last = (f"${count}$ {name}" for count, name in zip(counts, names, strict=True))
+    shown = f"{', '.join(most)} and {last}"
     answer = math.prod(counts)
     text = f"Somebody owns {shown}. In how many ways can one of each be chosen?"
     return Worked(text, f"${TIMES.join(map(str, counts))} = {answer}$.", str(answer))

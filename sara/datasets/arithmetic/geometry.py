@@ -19,8 +19,8 @@ def _rectangle(rng: random.Random, level: int) -> Worked:
     if rng.random() < 0.5:
         text = f"A rectangle has sides of length ${a}$ and ${b}$. What is its perimeter?"
         return Worked(text, f"$2 \\cdot ({a} + {b}) = {2 * (a + b)}$.", str(2 * (a + b)))
-    text = f"A rectangle has the area ${a * b}$ and one side of length ${a}$. How long is the other side?"
-    return Worked(text, f"${a * b} : {a} = {b}$.", str(b))
+    text = f"A rectangle has area ${a * b}$ and one side of length ${a}$. How long is the other side?"
+    return Worked(text, f"${a * b} / {a} = {b}$.", str(b))
 
 
 def _triangle(rng: random.Random, level: int) -> Worked:
@@ -33,14 +33,14 @@ def _triangle(rng: random.Random, level: int) -> Worked:
 def _box(rng: random.Random, level: int) -> Worked:
     a, b, c = (rng.randint(2, 4 * level) for _ in range(3))
     surface = 2 * (a * b + b * c + c * a)
-    text = f"A box has edges of length ${a}$, ${b}$ and ${c}$. What is the area of its surface?"
+    text = f"A box has edges of length ${a}$, ${b}$ and ${c}$. What is its surface area?"
     return Worked(text, f"$2 \\cdot ({a * b} + {b * c} + {c * a}) = {surface}$.", str(surface))
 
 
 def _circle(rng: random.Random, level: int) -> Worked:
     radius = Fraction(rng.randint(3, 9 * level), rng.choice([1, 1, 2]))
     area = _in_pi(radius**2)
-    text = f"A circle has the radius ${latex(radius)}$. What is its area, in terms of $\\pi$?"
+    text = f"A circle has radius ${latex(radius)}$. What is its area, in terms of $\\pi$?"
     return Worked(text, f"$\\pi r^2 = {area}$.", area)
 
 

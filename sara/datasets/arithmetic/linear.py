@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from fractions import Fraction
 
@@ -27,25 +28,32 @@ def _one_unknown(rng: random.Random, level: int) -> Worked:
         d = nonzero(rng, 10 * level)
         x = Fraction(d - b, a - c)
     right = str(d) if c == 0 else f"{_times(c)} {signed(d)}" if d else _times(c)
-    steps = f"Collecting terms gives ${a - c}x = {d - b}$." if a - c != 1 else f"Collecting terms gives $x = {d - b}$."
-    return Worked(f"Solve for $x$: ${a}x {signed(b)} = {right}$.", f"{steps} So $x = {latex(x)}$.", latex(x))
+    steps = f"Collecting terms gives ${_times(a - c)} = {d - b}$."
+    if a - c != 1:
+        steps += f" So $x = {latex(x)}$."
+    return Worked(f"Solve for $x$: ${a}x {signed(b)} = {right}$.", steps, latex(x))
 
 
 def _two_unknowns(rng: random.Random, level: int) -> Worked:
     x, y = nonzero(rng, 3 * level), nonzero(rng, 3 * level)
     a, b, c, d = (rng.randint(1, 2 + level) for _ in range(4))
     first, second = a * x + b * y, c * x - d * y
-    determinant = -a * d - b * c  # below 0, as all four are positive
+    common = math.gcd(b, d)
+    both = (a * d + c * b) // common  # above 0, as all four are positive: there is one solution
     text = (
         f"The numbers $x$ and $y$ satisfy ${_times(a)} + {_times(b, 'y')} = {first}$ and "
         f"${_times(c)} - {_times(d, 'y')} = {second}$. What is $x + y$?"
     )
+    added = f"{_multiplied(d // common, 'first')} and {_multiplied(b // common, 'second')}"
     steps = (
-        f"The determinant is {determinant}, not 0, so there is one solution; "
-        f"eliminating $y$ gives $x = {x}$, and then $y = {y}$. Their sum is ${x + y}$."
+        f"Adding {added} gives ${_times(both)} = {both * x}$, so $x = {x}$, and then $y = {y}$. Their sum is ${x + y}$."
     )
     return Worked(text, steps, str(x + y))
 
 
+def _multiplied(factor: int, which: str) -> str:
+    return f"the {which} equation" if factor == 1 else f"${factor}$ times the {which} equation"
+
+
 def _times(factor: int, unknown: str = "x") -> str:
-    return unknown if factor == 1 else f"{factor}{unknown}"
+    return {1: "", -1: "-"}.get(factor, str(factor)) + unknown

@@ -24,7 +24,7 @@ def _remainder(rng: random.Random, level: int) -> Worked:
 
 def _common_divisor(rng: random.Random, level: int) -> Worked:
     common = rng.randint(2, 6 * level)
-    a, b = (common * rng.randint(2, 5 + 6 * level) for _ in range(2))
+    a, b = (common * factor for factor in rng.sample(range(2, 6 + 6 * level), 2))
     answer = math.gcd(a, b)
     text = f"What is the greatest common divisor of ${a}$ and ${b}$?"
     factored = f"${a} = {answer} \\cdot {a // answer}$ and ${b} = {answer} \\cdot {b // answer}$"
@@ -33,7 +33,7 @@ def _common_divisor(rng: random.Random, level: int) -> Worked:
 
 
 def _common_multiple(rng: random.Random, level: int) -> Worked:
-    numbers = [rng.randint(4, 10 + 8 * level) for _ in range(2 if level < 4 else 3)]
+    numbers = rng.sample(range(4, 11 + 8 * level), 2 if level < 4 else 3)
     answer = math.lcm(*numbers)
     shown = ", ".join(f"${number}$" for number in numbers[:-1])
     text = f"What is the least common multiple of {shown} and ${numbers[-1]}$?"
@@ -55,8 +55,14 @@ def _power_modulo(rng: random.Random, level: int) -> Worked:
     base, exponent, modulus = rng.randint(2, 20), rng.randint(5, 30 * level), rng.randint(5, 9 * level)
     answer = pow(base, exponent, modulus)
     text = f"What is the remainder when ${base}^{{{exponent}}}$ is divided by ${modulus}$?"
-    square = pow(base, 2, modulus)
-    steps = f"Modulo ${modulus}$, ${base}^2$ leaves ${square}$; squaring on, the power leaves ${answer}$."
+    squares = [1 << place for place in range(exponent.bit_length())]
+    left = ", ".join(f"${base}^{{{power}}} \\to {pow(base, power, modulus)}$" for power in squares)
+    needed = [power for power in reversed(squares) if exponent & power]
+    rests = " \\cdot ".join(str(pow(base, power, modulus)) for power in needed)
+    steps = (
+        f"Squaring again and again leaves, modulo ${modulus}$: {left}. With "
+        f"${exponent} = {' + '.join(map(str, needed))}$, the power leaves what ${rests}$ leaves: ${answer}$."
+    )
     return Worked(text, steps, str(answer))
 
 
@@ -70,4 +76,4 @@ def _base(rng: random.Random, level: int) -> Worked:
     powers = " + ".join(
         f"{digit} \\cdot {base}^{{{len(digits) - 1 - place}}}" for place, digit in enumerate(digits) if digit != "0"
     )
-    return Worked(text, f"It is ${powers}$.", str(number))
+    return Worked(text, f"It is ${powers} = {number}$.", str(number))

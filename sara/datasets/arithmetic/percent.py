@@ -52,7 +52,8 @@ def _two_changes(rng: random.Random, level: int) -> Worked:
     start = 100 * rng.randint(1, 12 * level)
     answer = start * factor
     text = (
-        f"A price of ${start}$ coins first rises by ${up}\\%$, and the new price then falls by ${down}\\%$. "
-        "How many coins is it in the end? Give an exact value."
+        f"A price of ${start}$ first rises by ${up}\\%$, and the new price then falls by ${down}\\%$. "
+        "What is the price in the end? Give an exact value."
     )
-    return Worked(text, f"The two changes together multiply it by ${latex(factor)}$: ${latex(answer)}$.", latex(answer))
+    changes = f"\\frac{{{100 + up}}}{{100}} \\cdot \\frac{{{100 - down}}}{{100}}"
+    return Worked(text, f"${start} \\cdot {changes} = {latex(answer)}$.", latex(answer))

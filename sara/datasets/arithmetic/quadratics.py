@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from fractions import Fraction
 
-from sara.datasets.arithmetic.base import Worked, latex, nonzero, signed
+from sara.datasets.arithmetic.base import Worked, bracketed, latex, nonzero, signed
 
 
 def draw(rng: random.Random, level: int) -> Worked:
@@ -30,10 +30,17 @@ def _larger_root(rng: random.Random, level: int) -> Worked:
     """(d x - n)(x - r) = 0 with d = 1 below level 4."""
     d = 1 if level < 4 else rng.randint(2, level)
     n, r = nonzero(rng, 4 * level), nonzero(rng, 3 * level)
+    while n == d * r:  # a double root is no larger one
+        n = nonzero(rng, 4 * level)
     roots = (Fraction(n, d), Fraction(r))
-    text = f"What is the largest solution of ${_polynomial(d, -(n + d * r), n * r)} = 0$?"
-    steps = f"The left side is zero at $x = {latex(roots[0])}$ and at $x = {latex(roots[1])}$ alone."
+    text = f"What is the larger solution of ${_polynomial(d, -(n + d * r), n * r)} = 0$?"
+    factors = f"{_factor(d, n)}{_factor(1, r)}"
+    steps = f"${factors} = 0$ for $x = {latex(roots[0])}$ and for $x = {latex(roots[1])}$."
     return Worked(text, steps, latex(max(roots)))
+
+
+def _factor(d: int, n: int) -> str:
+    return f"({'' if d == 1 else d}x {signed(-n)})"
 
 
 def _square_sum(rng: random.Random, level: int) -> Worked:
@@ -42,7 +49,7 @@ def _square_sum(rng: random.Random, level: int) -> Worked:
         b += 1 if b > 0 else -1
     answer = b * b - 2 * c
     text = f"Let $r$ and $s$ be the solutions of ${_polynomial(1, b, c)} = 0$. What is $r^2 + s^2$?"
-    return Worked(text, f"$(r + s)^2 - 2rs = ({-b})^2 - 2 \\cdot ({c}) = {answer}$.", str(answer))
+    return Worked(text, f"$(r + s)^2 - 2rs = {bracketed(-b)}^2 - 2 \\cdot {bracketed(c)} = {answer}$.", str(answer))
 
 
 def _vertex(rng: random.Random, level: int) -> Worked:

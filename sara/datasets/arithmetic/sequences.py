@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from fractions import Fraction
 
-from sara.datasets.arithmetic.base import Worked, latex, nonzero, signed
+from sara.datasets.arithmetic.base import Worked, bracketed, latex, nonzero, ordinal, signed
 
 
 def draw(rng: random.Random, level: int) -> Worked:
@@ -19,7 +19,7 @@ def _arithmetic_term(rng: random.Random, level: int) -> Worked:
     first, step, n = nonzero(rng, 10 * level), nonzero(rng, 4 * level), rng.randint(8, 20 * level)
     shown = ", ".join(str(first + i * step) for i in range(4))
     answer = first + (n - 1) * step
-    text = f"The arithmetic sequence ${shown}, \\ldots$ continues in this way. What is its term number ${n}$?"
+    text = f"The arithmetic sequence ${shown}, \\ldots$ continues in this way. What is its {ordinal(n)} term?"
     return Worked(text, f"Each term adds ${step}$: ${first} {signed((n - 1) * step)} = {answer}$.", str(answer))
 
 
@@ -28,7 +28,7 @@ def _arithmetic_sum(rng: random.Random, level: int) -> Worked:
     last = first + (n - 1) * step
     answer = n * (first + last) // 2
     text = (
-        f"What is the sum ${first} + {first + step} + {first + 2 * step} + \\cdots + {last}$, whose terms grow evenly?"
+        f"What is the sum of the arithmetic series ${first} + {first + step} + {first + 2 * step} + \\cdots + {last}$?"
     )
     steps = f"There are ${n}$ terms with the mean $\\frac{{{first} + {last}}}{{2}}$, so the sum is ${answer}$."
     return Worked(text, steps, str(answer))
@@ -37,10 +37,9 @@ def _arithmetic_sum(rng: random.Random, level: int) -> Worked:
 def _geometric_term(rng: random.Random, level: int) -> Worked:
     first, ratio, n = rng.randint(1, 4 * level), rng.choice([-3, -2, 2, 3]), rng.randint(4, 4 + level)
     answer = first * ratio ** (n - 1)
-    text = f"A geometric sequence starts with ${first}, {first * ratio}, \\ldots$. What is its term number ${n}$?"
-    return Worked(
-        text, f"Each term is ${ratio}$ times the one before: ${first} \\cdot ({ratio})^{{{n - 1}}}$.", str(answer)
-    )
+    text = f"A geometric sequence starts with ${first}, {first * ratio}, \\ldots$. What is its {ordinal(n)} term?"
+    power = f"{first} \\cdot {bracketed(ratio)}^{{{n - 1}}}"
+    return Worked(text, f"Each term is ${ratio}$ times the one before: ${power} = {answer}$.", str(answer))
 
 
 def _recursion(rng: random.Random, level: int) -> Worked:
@@ -61,7 +60,7 @@ def _geometric_sum(rng: random.Random, level: int) -> Worked:
     answer = first / (1 - ratio)
     shown = f"{first} {_signed(first * ratio)} {_signed(first * ratio**2)}"
     text = f"What is the sum of the infinite geometric series ${shown} + \\cdots$ with the ratio ${latex(ratio)}$?"
-    return Worked(text, f"It is $\\frac{{{first}}}{{1 - ({latex(ratio)})}} = {latex(answer)}$.", latex(answer))
+    return Worked(text, f"It is $\\frac{{{first}}}{{1 - {bracketed(ratio)}}} = {latex(answer)}$.", latex(answer))
 
 
 def _signed(value: Fraction) -> str:

@@ -16,7 +16,7 @@ from sara.config import DataConfig
 from sara.datasets import load_side
 from sara.datasets.arithmetic import SUBJECTS, generate_arithmetic
 from sara.datasets.base import Problem
-from sara.verifiers import Verdict
+from sara.verifiers import Verdict, verify_math
 
 PROBLEMS = generate_arithmetic(1600, seed=3, split="train")
 X = sympy.Symbol("x")
@@ -86,6 +86,12 @@ def roots(text: str) -> list[sympy.Expr]:
     return sympy.roots(sympy.Poly(equation(inline(text)[-1]), X), multiple=True)
 
 
+def two_roots(text: str) -> set[sympy.Expr]:
+    found = set(roots(text))
+    assert len(found) == 2, text
+    return found
+
+
 def rolls(total: int, dice: int) -> Fraction:
     faces = list(product(range(1, 7), repeat=dice))
     return Fraction(sum(sum(roll) == total for roll in faces), len(faces))
@@ -118,14 +124,16 @@ RULES: dict[str, Callable[[str], object]] = {
     "After a discount": lambda t: integers(t)[1] / (1 - Fraction(integers(t)[0], 100)),
     "first rises": lambda t: integers(t)[0] * (1 + Fraction(integers(t)[1], 100)) * (1 - Fraction(integers(t)[2], 100)),
     "arithmetic sequence": lambda t: integers(t)[0] + (integers(t)[-1] - 1) * (integers(t)[1] - integers(t)[0]),
-    "terms grow evenly": lambda t: sum(range(integers(t)[0], integers(t)[-1] + 1, integers(t)[1] - integers(t)[0])),
+    "sum of the arithmetic series": lambda t: sum(
+        range(integers(t)[0], integers(t)[-1] + 1, integers(t)[1] - integers(t)[0])
+    ),
     "A geometric sequence starts": lambda t: (
         integers(t)[0] * Fraction(integers(t)[1], integers(t)[0]) ** (integers(t)[2] - 1)
     ),
     "Let .a_1": recursion,
     "infinite geometric series": sum_of_series,
     "What is its perimeter": lambda t: sum(2 * side for side in integers(t)),
-    "A rectangle has the area": lambda t: Fraction(*integers(t)),
+    "A rectangle has area": lambda t: Fraction(*integers(t)),
     "A triangle has a base": lambda t: Fraction(counted(integers(t)), 2),
     "A box has edges": lambda t: sum(
         2 * a * b for a, b in zip(integers(t), [*integers(t)[1:], integers(t)[0]], strict=True)
@@ -141,7 +149,7 @@ RULES: dict[str, Callable[[str], object]] = {
     "letters of the word": lambda t: distinct_arrangements(re.search(r"word ([A-F]+)", t)[1]),
     "A bag holds": lambda t: all_red(*integers(t)),
     "What is .f": lambda t: int(as_sympy(inline(t)[0].split("=")[1]).subs(X, integers(inline(t)[1])[0])),
-    "largest solution": lambda t: fraction(max(roots(t))),
+    "larger solution": lambda t: fraction(max(two_roots(t))),
     r"r\^2 \+ s\^2": lambda t: sympy.expand(sum(root**2 for root in roots_of_quadratic(t))),
     "smallest value": lambda t: fraction(sympy.minimum(as_sympy(inline(t)[0]), X)),
 }
@@ -185,6 +193,17 @@ def test_every_worked_solution_ends_in_its_answer_and_is_right():
         solution = problem.reference["solution"]
         assert problem.verify(solution) is Verdict.RIGHT, problem
         assert solution.endswith(rf"\boxed{{{problem.reference['answer']}}}.")
+
+
+def test_every_equation_of_numbers_in_a_worked_solution_holds():
+    seen = 0
+    for problem in PROBLEMS:
+        for part in inline(problem.reference["solution"]):
+            if "=" in part and not re.search(r"[a-z]", re.sub(r"\\[a-z]+|\^", "", part)):
+                last = part.rpartition("=")[2].strip()
+                assert verify_math(rf"\boxed{{{part}}}", last) is Verdict.RIGHT, (problem.text, part)
+                seen += 1
+    assert seen > 1000
 
 
 def test_an_answer_is_told_from_those_of_other_problems():
