@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import resource
 import time
@@ -154,19 +155,27 @@ def measure_fuzz(count: int, seed: int) -> None:
     golds += [r"\{" + ",".join(f"x+{i}" for i in range(50)) + r"\}", r"\{x,y,z\}", r"\begin{pmatrix}1\\2\end{pmatrix}"]
     symbolic_comparison().start()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    reasons, slowest, most, begin = Counter(), (0.0, ""), 0.0, time.perf_counter()
+    reasons, times, begin = Counter(), [], time.perf_counter()
     for place, answer in enumerate(hostile_answers(count, seed)):
-        start, start_cpu = time.perf_counter(), time.process_time()
+        start, start_waiting = time.perf_counter(), time_in_line()
         grade = grade_math(f"\\boxed{{{answer}}}", golds[place % len(golds)])
-        most = max(most, time.process_time() - start_cpu)
-        slowest = max(slowest, (time.perf_counter() - start, answer))
+        wall, waited = time.perf_counter() - start, time_in_line() - start_waiting
+        times.append((wall, wall - waited, grade.reason, answer[:60]))
         reasons[grade.verdict.value, grade.reason] += 1
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(f"{count} answers in {time.perf_counter() - begin:.0f} s, slowest {slowest[0]:.2f} s: {slowest[1][:100]!r}")
-    print(f"most processor time of this process for one answer: {most:.2f} s")
+    print(f"{count} answers in {time.perf_counter() - begin:.0f} s, {os.getloadavg()[1]:.0f} processes wanting to run")
+    for name, column in (("by the clock", 0), ("less the time this process stood in line for a processor", 1)):
+        slowest = max(times, key=lambda item, column=column: item[column])
+        over = sum(item[column] > 1 for item in times)
+        print(f"slowest {name}: {slowest[column]:.2f} s ({slowest[2]}: {slowest[3]!r}); over one second: {over}")
     print(f"memory of this process grew by {(after - before) / 1024:.0f} MiB (the cache of verdicts among it)")
     for (verdict, reason), number in reasons.most_common():
         print(f"{number:8} {verdict:10} {reason}")
+
+
+def time_in_line() -> float:
+    """Seconds for which this thread was ready to run and had no processor, as Linux counts it."""
+    return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
 
 
 def main() -> None:

@@ -1,11 +1,13 @@
 """The problems of an experiment as its model will be asked them: read, apart from each other, and fit for the model.
 
-Owns what `sara train`, `sara evaluate` and the commands that only look have in common. Writes nothing.
+Owns what `sara train`, `sara evaluate` and the commands that only look have in common. Writes nothing but the sets that
+are kept for other runs, where it is given a folder for them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from sara.config import ExperimentConfig
 from sara.datasets import Side, load_apart, load_side
@@ -29,19 +31,22 @@ class Problems:
         return {name: side for name, side in (("train", self.train), ("heldout", self.heldout)) if side is not None}
 
 
-def prepare_problems(config: ExperimentConfig, reader: Reader, is_training: bool = True) -> Problems:
+def prepare_problems(
+    config: ExperimentConfig, reader: Reader, is_training: bool = True, cache: Path | None = None
+) -> Problems:
     """Read the problems, and leave out of the training ones those that are held out too or too long.
 
+    cache   folder of prepared sets that runs share; without one nothing is written
     Raises ValueError if the data cannot be used: a faulty file, a public set that cannot be read, fewer problems than
     a step wants groups, a prompt that the model cannot take, or what `sara.learner.setup` refuses.
     """
     if is_training:
         require_trainable(config)
-    heldout = load_side(config.data, "heldout")
+    heldout = load_side(config.data, "heldout", cache)
     encode_prompts(reader, heldout.problems, evaluation_sampling(config).max_new_tokens, config.prompt)
     if not is_training:
         return Problems(None, heldout)
-    train, prompts = _short_enough(load_apart(config.data, heldout.problems), config, reader)
+    train, prompts = _short_enough(load_apart(config.data, heldout.problems, cache), config, reader)
     require_same_vocabulary(config, reader)
     count, wanted = len(train.problems), config.allocation.groups_per_step
     if count < wanted:

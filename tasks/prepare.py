@@ -19,6 +19,9 @@ from tasks.tracking import require_store
 
 _log = logging.getLogger(__name__)
 
+PREPARED = ".prepared"
+"""Folder beside the runs' own, with the sets that they share."""
+
 
 class PreparedSplit(BaseModel):
     """One side of the data: where it lies, how many problems it has, the hash of their content, and what was left out.
@@ -78,7 +81,7 @@ def prepare_data(config: ExperimentConfig, folder: Path, is_training: bool = Tru
     find_device(config.model.device)
     require_engine(config.engine)
     reader = load_reader(config.model).within(config.engine.max_model_len)
-    problems = prepare_problems(config, reader, is_training)
+    problems = prepare_problems(config, reader, is_training, cache=config.output_dir / PREPARED)
     for name, side in problems.sides.items():
         if side.left_out:
             _log.warning("data.%s: %s", name, side.summary())

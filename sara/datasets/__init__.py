@@ -6,8 +6,6 @@ To add one: a module beside this with a `DATASET`, and a line in DATASETS.
 from __future__ import annotations
 
 import difflib
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from sara.datasets import aime24, arithmetic, countdown, countdown34, math500, math_train
 from sara.datasets.base import Dataset, Field, Problem, Split
+from sara.datasets.prepared import content_hash, key_of, read_problems, take_or_prepare, write_problems
 from sara.datasets.rows import read_file, read_hub
 from sara.datasets.selecting import Side, apart_from, choose, without_duplicates, without_faulty
 
@@ -64,17 +63,18 @@ def load_problems(config: DataConfig) -> tuple[list[Problem], list[Problem]]:
     return load_apart(config, heldout.problems).problems, heldout.problems
 
 
-def load_apart(config: DataConfig, heldout: Sequence[Problem]) -> Side:
+def load_apart(config: DataConfig, heldout: Sequence[Problem], cache: Path | None = None) -> Side:
     """The training side without what is asked in the held-out one or in a set of `data.apart_from`.
 
+    cache   as for `load_side`
     Raises ValueError as `load_side` does.
     """
-    side = apart_from(load_side(config, "train"), heldout)
+    side = apart_from(load_side(config, "train", cache), heldout)
     for name, file in config.apart_from.items():
         path = None if file == HUB else Path(file)
         usual = {"heldout_columns": {}, "heldout_revision": None, "heldout_size": None}
         other = config.model_copy(update={"heldout": name, "heldout_path": path, **usual})
-        side = apart_from(side, load_side(other, "heldout").problems)
+        side = apart_from(side, load_side(other, "heldout", cache).problems)
     return side
 
 
@@ -83,14 +83,19 @@ def load_split(config: DataConfig, split: Split) -> list[Problem]:
     return load_side(config, split).problems
 
 
-def load_side(config: DataConfig, split: Split) -> Side:
+def load_side(config: DataConfig, split: Split, cache: Path | None = None) -> Side:
     """The problems of one side, and what was left out: repeated ones, and those that no answer can be scored against.
 
+    cache   folder of prepared sets, to take this one from or to keep it in; without one nothing is written
     Raises ValueError for a data file that is missing, empty or faulty or gives one id to two problems, for a public
     set that cannot be read, and where nothing is left.
     """
     dataset = get_dataset(getattr(config, split))
-    side = without_faulty(without_duplicates(list(_read(config, split, dataset)), f"data.{split}"), dataset.fault)
+
+    def prepare() -> Side:
+        return without_faulty(without_duplicates(list(_read(config, split, dataset)), f"data.{split}"), dataset.fault)
+
+    side = prepare() if cache is None else take_or_prepare(cache, key_of(config, split, dataset), dataset, prepare)
     if not side.problems:
         raise ValueError(f"data.{split}: no problem that can be scored is left; {side.summary()}")
     is_made = dataset.generate is not None and getattr(config, f"{split}_path") is None
@@ -121,23 +126,4 @@ def _check_columns(columns: Mapping[str, str], fields: Mapping[str, Field], sett
 
 def load_prepared(config: DataConfig, split: Split, path: Path) -> list[Problem]:
     """The problems of one side that `write_problems` wrote, whatever file, hub or generator they came from."""
-    dataset = get_dataset(getattr(config, split))
-    return [dataset.read(row, place) for place, row in read_file(path, dataset.fields, {})]
-
-
-def content_hash(problems: Sequence[Problem]) -> str:
-    """SHA-256 of the problems' ids, texts and references, in order, as 64 hex digits."""
-    digest = hashlib.sha256()
-    for problem in problems:
-        digest.update((_as_json(problem) + "\n").encode())
-    return digest.hexdigest()
-
-
-def write_problems(problems: Sequence[Problem], path: Path) -> None:
-    """Write one JSON object a line: id, text and the fields of the reference."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(_as_json(problem) + "\n" for problem in problems), encoding="utf-8")
-
-
-def _as_json(problem: Problem) -> str:
-    return json.dumps({"id": problem.id, "text": problem.text, **problem.reference}, sort_keys=True)
+    return read_problems(get_dataset(getattr(config, split)), path)
