@@ -17,7 +17,7 @@ from flows.commands.data import data
 from flows.commands.dry_run import show_outlines
 from flows.commands.evaluate import evaluate
 from flows.commands.interruption import says_how_to_go_on
-from flows.commands.options import Allow, AsJson, ConfigOption, DryRun, Overrides, Resume, Verbose
+from flows.commands.options import Allow, AsJson, ConfigOption, DryRun, GpuMemory, Overrides, Resume, Verbose
 from flows.commands.plan import plan
 from flows.commands.replay import replay
 from flows.commands.report import report
@@ -54,6 +54,7 @@ def compare(
     config: ConfigOption = None,
     quick: Annotated[bool, typer.Option("--quick", help=f"A small version: {' '.join(QUICK)}")] = False,
     dry_run: DryRun = False,
+    gpu_memory: GpuMemory = None,
     resume: Resume = False,
     allow: Allow = None,
     as_json: AsJson = False,
@@ -66,7 +67,7 @@ def compare(
     settings = load_config(CompareConfig, config, [*(QUICK if quick else ()), *(overrides or ())])
     set_up_environment(verbose)
     if dry_run:
-        show_outlines(settings.runs(), as_json)
+        show_outlines(settings.runs(), as_json, gpu_memory)
         return
     from flows.compare import compare as compare_flow
     from tasks.resuming import settings_to_resume
@@ -89,6 +90,7 @@ def train(
     overrides: Overrides = None,
     config: ConfigOption = None,
     dry_run: DryRun = False,
+    gpu_memory: GpuMemory = None,
     as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON instead of text")] = False,
     resume: Resume = False,
     allow: Allow = None,
@@ -100,7 +102,7 @@ def train(
     settings = load_run_config(config, overrides or ())
     set_up_environment(verbose)
     if dry_run:
-        show_outlines([settings], as_json)
+        show_outlines([settings], as_json, gpu_memory)
         return
     from flows.train import train_and_evaluate
     from tasks.resuming import settings_to_resume

@@ -22,3 +22,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a ta
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Check everything and say what it will do and need; loads no weights")
 ]
+GpuMemory = Annotated[
+    float | None,
+    typer.Option("--gpu-memory", min=0.1, help="With --dry-run: GiB of the GPU, if not that of this machine"),
+]

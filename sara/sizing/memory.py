@@ -5,7 +5,9 @@ Weights, gradients, optimizer and cache are counted exactly; activations are est
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 
@@ -18,14 +20,25 @@ FLOAT32 = 4
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
+Phase = Literal["generating", "learning"]
+PHASES: tuple[Phase, ...] = ("generating", "learning")
+"""What a step does, one after the other: rollouts, then the update."""
+
+
 @dataclass(frozen=True)
 class MemoryItem:
-    """What takes memory, how much in bytes, how that comes about, and whether it is an estimate."""
+    """What takes memory, how much in bytes, how that comes about, whether it is an estimate, and when it is there."""
 
     name: str
     size: int
     why: str
     is_estimate: bool = False
+    phases: tuple[Phase, ...] = PHASES
+
+
+def phase_totals(items: Sequence[MemoryItem]) -> dict[Phase, int]:
+    """Bytes that are taken at once in each phase."""
+    return {phase: sum(item.size for item in items if phase in item.phases) for phase in PHASES}
 
 
 def memory_items(config: RunConfig, shape: ModelShape, prompt_tokens: int) -> list[MemoryItem]:
@@ -52,7 +65,8 @@ def _learner_items(config: RunConfig, shape: ModelShape) -> list[MemoryItem]:
     if get_estimator(learner.advantage).needs_values and learner.value == "model":
         each = width + (FLOAT32 if has_masters else 0) + 3 * trained_width
         items.append(MemoryItem("value model", count * each, "weights, gradients and optimizer of its own"))
-    items.append(MemoryItem("logits", 2 * learner.logits_mib * 2**20, "a piece of learner.logits_mib and its gradient"))
+    why = "a piece of learner.logits_mib and its gradient"
+    items.append(MemoryItem("logits", 2 * learner.logits_mib * 2**20, why, phases=("learning",)))
     items.append(_activations(config, shape, width))
     return items
 
@@ -64,8 +78,13 @@ def _activations(config: RunConfig, shape: ModelShape, width: int) -> MemoryItem
     layer = width * matrices + FLOAT32 * 4 * shape.hidden
     if config.learner.gradient_checkpointing:
         size = tokens * (shape.layers * width * shape.hidden + layer)
-        return MemoryItem("activations", size, f"{tokens:,} tokens, each layer's input and one layer whole", True)
-    return MemoryItem("activations", tokens * shape.layers * layer, f"{tokens:,} tokens, every layer", True)
+        return MemoryItem("activations", size, f"{tokens:,} tokens, {_CHECKPOINTED}", True, ("learning",))
+    return MemoryItem(
+        "activations", tokens * shape.layers * layer, f"{tokens:,} tokens, every layer", True, ("learning",)
+    )
+
+
+_CHECKPOINTED = "each layer's input and one layer whole"
 
 
 def _engine_items(config: RunConfig, shape: ModelShape, prompt_tokens: int) -> list[MemoryItem]:
@@ -75,18 +94,29 @@ def _engine_items(config: RunConfig, shape: ModelShape, prompt_tokens: int) -> l
     width = _BYTES[config.model.dtype if engine.dtype == "auto" else engine.dtype]
     each = longest * width * shape.cached_per_token
     is_apart = engine_of(config) == "vllm"
+    phases = PHASES if is_apart and engine.sleep_level == 0 else ("generating",)
+    given_up = "" if phases == PHASES else ", given up while the learner works"
     if is_apart:
-        items.append(MemoryItem("engine's weights", shape.parameters * width, "a copy of its own"))
+        why = f"a copy of its own{given_up}"
+        items.append(MemoryItem("engine's weights", shape.parameters * width, why, phases=phases))
     if is_apart and engine.cache_gib is not None:
         size = int(engine.cache_gib * 2**30)
         why = f"engine.cache_gib: room for {size // each:,} sequences of {longest:,} tokens, more of shorter ones"
     else:
         size = engine.max_sequences * each
         why = f"at most, {engine.max_sequences:,} sequences of {longest:,} tokens"
-    return [*items, MemoryItem("key-value cache", size, why)]
+    return [*items, MemoryItem("key-value cache", size, why + given_up, phases=phases)]
 
 
 def engine_of(config: RunConfig) -> str:
     """The engine that a run would have on this machine."""
     has_gpu = config.model.device != "cpu" and torch.cuda.is_available()
     return choose_engine(config.engine.name, "cuda" if has_gpu else "cpu")
+
+
+def gpu_memory_gib(config: RunConfig) -> float | None:
+    """Memory of the GPU that a run would use on this machine, in GiB; None where there is none."""
+    if config.model.device == "cpu" or not torch.cuda.is_available():
+        return None
+    device = "cuda" if config.model.device == "auto" else config.model.device
+    return torch.cuda.get_device_properties(device).total_memory / 2**30

@@ -13,7 +13,7 @@ from sara.evaluation import evaluation_sampling
 from sara.hub import is_hub_reachable
 from sara.models import is_local, load_reader
 from sara.preparation import prepare_problems
-from sara.sizing.memory import MemoryItem, memory_items
+from sara.sizing.memory import MemoryItem, memory_items, phase_totals
 from sara.sizing.shapes import ModelShape, find_shape
 from sara.strategies import get_strategy
 
@@ -67,6 +67,7 @@ class Outline:
             "updates": self.updates * training.steps,
             "evaluations": {"count": self.evaluations[0], "rollouts_each": self.evaluations[1]},
             "memory_bytes": {item.name: item.size for item in self.memory},
+            "memory_phase_bytes": phase_totals(self.memory),
             "memory_total_bytes": sum(item.size for item in self.memory),
             "notes": self.notes,
         }

@@ -134,6 +134,32 @@ def test_the_memory_of_masters_and_states_is_that_of_the_setting(settings, weigh
     assert sizes["gradients"] == width * shape.parameters and sizes["optimizer"] == 2 * width * shape.parameters
 
 
+@pytest.mark.parametrize(
+    ("gib", "overrides", "line"),
+    [
+        ("80", [], "fits, 10.5 GiB to spare"),
+        ("40", [], "does not fit, 29.5 GiB too much"),
+        ("74", ["engine.sleep_level=0"], "does not fit, 0.5 GiB too much"),  # learner and engine at once, 74.47 GiB
+    ],
+)
+def test_an_outline_says_whether_each_phase_fits_the_gpu(monkeypatch, capsys, tmp_path, gib, overrides, line):
+    monkeypatch.chdir(tmp_path)
+    arguments = ["train", "--config", str(COUNTDOWN), "--dry-run", "--gpu-memory", gib, *MADE, *overrides]
+    code, out, _ = run_cli(monkeypatch, capsys, *arguments)
+    assert code == 0 and line in out
+
+
+def test_the_phases_of_a_step_hold_what_each_needs(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    arguments = ["train", "--config", str(COUNTDOWN), "--dry-run", "--json", "--gpu-memory", "80", *MADE]
+    found = json.loads(run_cli(monkeypatch, capsys, *arguments)[1])
+    memory, phases = found["memory_bytes"], found["memory_phase_bytes"]
+    lasting = sum(memory[name] for name in ("weights", "master weights", "gradients", "optimizer"))
+    assert phases["generating"] == lasting + memory["engine's weights"] + memory["key-value cache"]
+    assert phases["learning"] == lasting + memory["logits"] + memory["activations"]
+    assert found["gpu_memory_gib"] == 80
+
+
 def test_a_cache_without_a_size_has_room_for_every_sequence(monkeypatch, capsys):
     arguments = ["train", "--config", str(COUNTDOWN), "--dry-run", "--json", *MADE, "engine.name=hf"]
     memory = json.loads(run_cli(monkeypatch, capsys, *arguments)[1])["memory_bytes"]
