@@ -10,6 +10,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from flows.environment import check_prefect
+from sara.failures import RunFailure
+
 LEAVE_S = 10.0
 """Longest that a stopped run waits for Prefect to take its state."""
 _EXIT_CODES = {"SIGINT": 130, "SIGTERM": 143}
@@ -19,14 +22,15 @@ _EXIT_CODES = {"SIGINT": 130, "SIGTERM": 143}
 def says_how_to_go_on(command: str) -> Iterator[None]:
     """Around a flow: told to stop, it ends in one line on stderr and the exit code of its signal.
 
-    A Prefect server that went away is one line too. For any other failure but a mistake of the user's, the line
-    follows on the error.
+    A failure of the run, and a Prefect server that went away, are one line too; for any other failure but a mistake
+    of the user's, the line comes before the error. Raises ValueError if a Prefect server is set that does not answer.
     """
     import httpx
     from prefect.exceptions import CancelledRun, TerminationSignal
 
     from tasks.cancelling import when_stopped
 
+    check_prefect()
     start_temporary_server()
     go_on = f"go on with: {_resume(command)}"
     when_stopped.set(lambda stop: _leave_soon(f"{stop}; {go_on}"))
@@ -39,6 +43,9 @@ def says_how_to_go_on(command: str) -> Iterator[None]:
         sys.exit(_exit_code(reason))
     except httpx.HTTPError as error:
         _say(f"the Prefect server does not answer ({error}); nothing recorded is lost; {go_on}")
+        sys.exit(1)
+    except RunFailure as failure:
+        _say(f"{failure}; {go_on}")
         sys.exit(1)
     except ValueError:
         raise

@@ -22,7 +22,10 @@ def run_cli(monkeypatch, *arguments: str) -> int:
     return caught.value.code
 
 
-@pytest.mark.parametrize("command", [["sweep"], ["sweep", "executor=workpool"], ["reproduce", "scale=small"]])
+COMMANDS = [["train"], ["compare"], ["sweep"], ["sweep", "executor=workpool"], ["reproduce", "scale=small"]]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_server_that_cannot_be_reached_is_one_line(monkeypatch, capsys, tmp_path, command):
     monkeypatch.chdir(tmp_path)
     with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):

@@ -1,4 +1,4 @@
-"""Ctrl-C on `sara train` in a terminal, and `sara train --resume` after it: real signals, Prefect and MLflow."""
+"""Runs in a terminal that are stopped, killed or left alone by Prefect, and `--resume` after it: all of it real."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.flows.running import wait_for
+from tests.flows.running import free_port, is_up, wait_for
 
 pytestmark = pytest.mark.services
 
@@ -89,6 +89,64 @@ def test_ctrl_c_saves_ends_as_cancelled_and_says_how_to_go_on(shell):
         steps = database.execute("SELECT step FROM metrics WHERE key = 'loss' OR key = 'reward/mean' ORDER BY step")
         counted = [step for (step,) in steps]
     assert set(counted) == set(range(1, taken + 2))
+
+
+def wait_for_steps(metrics: Path, steps: int) -> None:
+    wait_for(f"{steps} steps", lambda: metrics.exists() and len(metrics.read_text().splitlines()) >= steps, 300)
+
+
+def test_a_prefect_server_that_goes_away_for_good_costs_no_step(shell):
+    port = free_port()
+    api = f"http://127.0.0.1:{port}/api"
+    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+    with (shell.folder / "server.log").open("w") as log:
+        server = subprocess.Popen(command, env=shell.environment, stdout=log, stderr=log, start_new_session=True)
+    shell.environment |= {"PREFECT_API_URL": api, "PREFECT_CLIENT_MAX_RETRIES": "1"}
+    try:
+        wait_for("Prefect's server", lambda: is_up(f"{api}/health"), 300)
+        running = shell.start("train", *SETTINGS, "training.steps=20")
+        metrics = shell.folder / "outputs" / "run" / "training" / "metrics.jsonl"
+        wait_for_steps(metrics, 3)
+    finally:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
+    assert running.wait(timeout=600) == 1
+    (line,) = [line for line in shell.said.splitlines() if line.startswith("sara: ")]
+    assert "the Prefect server does not answer" in line and "go on with: sara train --resume" in line
+    assert "Traceback" not in shell.said
+    assert len(metrics.read_text().splitlines()) == 20, "it went on training"
+
+    assert shell.run("train", "--resume") == 2
+    assert "no Prefect server answers there" in shell.said and "unset PREFECT_API_URL" in shell.said
+    del shell.environment["PREFECT_API_URL"]
+    assert shell.run("train", "--resume") == 0, shell.said
+    assert "eval/accuracy" in metrics.read_text()
+    with sqlite3.connect(shell.folder / "outputs" / "mlflow.db") as database:
+        assert database.execute("SELECT status FROM runs").fetchall() == [("FINISHED",)]
+
+
+def test_a_killed_comparison_goes_on_with_what_is_missing(shell):
+    settings = [*SETTINGS, "training.steps=6", "checkpoint.every=2"]
+    running = shell.start("compare", *settings, "strategies=uniform,sara+dps")
+    folder = shell.folder / "outputs" / "comparison"
+    wait_for_steps(folder / "sara-dps-seed0" / "metrics.jsonl", 3)
+    os.killpg(running.pid, signal.SIGKILL)
+    assert running.wait(timeout=60) == -signal.SIGKILL
+    finished = (folder / "uniform-seed0" / "metrics.jsonl").read_bytes()
+    assert shell.run("compare", "--resume") == 0, shell.said
+    assert (folder / "uniform-seed0" / "metrics.jsonl").read_bytes() == finished
+    with sqlite3.connect(shell.folder / "outputs" / "mlflow.db") as database:
+        assert database.execute("SELECT name, status FROM runs ORDER BY name").fetchall() == [
+            ("comparison", "FINISHED"),
+            ("sara+dps seed 0", "FINISHED"),
+            ("uniform seed 0", "FINISHED"),
+        ]
+        doubled = (
+            "SELECT key, step FROM metrics GROUP BY run_uuid, key, step HAVING COUNT(*) > 1 AND key NOT LIKE 'sys%'"
+        )
+        assert database.execute(doubled).fetchall() == []
+        steps = database.execute("SELECT step FROM metrics WHERE key = 'reward/mean' ORDER BY step").fetchall()
+    assert [step for (step,) in steps] == sorted([*range(1, 7)] * 2)
 
 
 def test_there_is_nothing_to_go_on_with_where_nothing_was_run(shell):
