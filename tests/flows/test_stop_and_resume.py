@@ -92,7 +92,7 @@ def test_ctrl_c_saves_ends_as_cancelled_and_says_how_to_go_on(shell):
 
 
 def wait_for_steps(metrics: Path, steps: int) -> None:
-    wait_for(f"{steps} steps", lambda: metrics.exists() and len(metrics.read_text().splitlines()) >= steps, 300)
+    wait_for(f"{steps} steps", lambda: metrics.exists() and len(metrics.read_text().splitlines()) >= steps)
 
 
 def test_a_prefect_server_that_goes_away_for_good_costs_no_step(shell):
@@ -103,7 +103,7 @@ def test_a_prefect_server_that_goes_away_for_good_costs_no_step(shell):
         server = subprocess.Popen(command, env=shell.environment, stdout=log, stderr=log, start_new_session=True)
     shell.environment |= {"PREFECT_API_URL": api, "PREFECT_CLIENT_MAX_RETRIES": "1"}
     try:
-        wait_for("Prefect's server", lambda: is_up(f"{api}/health"), 300)
+        wait_for("Prefect's server", lambda: is_up(f"{api}/health"))
         running = shell.start("train", *SETTINGS, "training.steps=20")
         metrics = shell.folder / "outputs" / "run" / "training" / "metrics.jsonl"
         wait_for_steps(metrics, 3)

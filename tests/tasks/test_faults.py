@@ -11,13 +11,16 @@ from pathlib import Path
 import pytest
 
 from sara.datasets import countdown
+from sara.engines import is_vllm_installed
 from sara.engines.supervised import EngineFailure, SupervisedEngine, Supervision
+from sara.learner import Learner
 from sara.reporting.metrics_file import read_metrics
 from sara.verifiers import Verdict, verify_countdown
 from sara.verifiers.math.symbolic import Outcome, SymbolicComparison
 from tasks.prepare import PreparedData, prepare_data
+from tasks.stopping import Stopped
 from tasks.train import TrainedRun, train
-from tests.tasks.small_runs import STEPS, make_config, outcome
+from tests.tasks.small_runs import STEPS, make_config, outcome, strike
 
 FATES = ("effective", "abandoned", "audited", "saturated", "surplus", "unfinished", "aborted", "missing")
 
@@ -83,6 +86,20 @@ def test_an_engine_that_dies_twice_in_a_step_ends_a_run_that_goes_on_bit_for_bit
             train.fn(config, data)
     trained = train.fn(config, data, resume=True)
     assert (trained.resumed_at, outcome(trained)) == (1, alone)
+
+
+@pytest.mark.services
+@pytest.mark.skipif(not is_vllm_installed(), reason="vLLM is not installed; `make test-services` sets it up")
+def test_a_run_on_vllm_goes_on_bit_for_bit(data, tmp_path, monkeypatch):
+    on_vllm = {"engine": {"name": "vllm", "max_new_tokens": 48, "cache_gib": 0.25}}
+    alone = outcome(train.fn(make_config(tmp_path / "alone", **on_vllm), data))
+    config = make_config(tmp_path / "stopped", **on_vllm)
+    with monkeypatch.context() as patched:
+        strike(patched, Learner, "update", 2, lambda: signal.raise_signal(signal.SIGTERM))
+        with pytest.raises(Stopped, match="step 2 is saved"):
+            train.fn(config, data)
+    trained = train.fn(config, data, resume=True)
+    assert (trained.resumed_at, outcome(trained)) == (2, alone)
 
 
 def test_workers_of_a_verifier_that_are_killed_cost_verdicts_and_no_step(data, tmp_path, monkeypatch):
