@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,7 @@ os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "0"
 from sara.config import RunConfig  # noqa: E402
 from sara.datasets import load_prepared  # noqa: E402
 from sara.models import load_policy  # noqa: E402
+from sara.reporting.metrics_file import read_records  # noqa: E402
 from sara.training import Trainer  # noqa: E402
 from tasks import delivery  # noqa: E402
 from tasks.checkpointing import Checkpointer  # noqa: E402
@@ -121,16 +123,21 @@ def measure(steps: int, steady: Server, broken: Server, folder: Path) -> dict[st
             checkpointer.save()
             seconds["save"].append(time.perf_counter() - start)
     weights = sum(weight.numel() * weight.element_size() for weight in arms["alone"].policy.model.parameters())
-    complete = are_complete(steps, [(steady, recorded), (broken, away)])
-    return report_of(seconds, processor) | {"every value once": complete, "weights_mib": round(weights / 2**20, 1)}
+    is_complete = {"recorded": has_each_once(steady, recorded), "server away": has_each_once(broken, away)}
+    return report_of(seconds, processor) | {"every value once": is_complete, "weights_mib": round(weights / 2**20, 1)}
 
 
-def are_complete(steps: int, runs: list[tuple[Server, Run]]) -> list[bool]:
-    is_complete = []
-    for server, run in runs:
-        history = connect(server.uri, "overhead").client.get_metric_history(run.id, "rollouts/generated")
-        is_complete.append(sorted(point.step for point in history) == list(range(1, steps + 1)))
-    return is_complete
+def has_each_once(server: Server, run: Run) -> bool:
+    """Whether the server has every value of the run's own record, as often as it is there."""
+    recorded = Counter(
+        (name, step, value)
+        for step, _, values in read_records(run.folder / "metrics.jsonl")
+        for name, value in values.items()
+    )
+    client = connect(server.uri, "overhead").client
+    names = client.get_run(run.id).data.metrics
+    delivered = Counter((p.key, p.step, p.value) for name in names for p in client.get_metric_history(run.id, name))
+    return recorded == delivered and set(recorded.values()) == {1}
 
 
 def report_of(seconds: dict[str, list[float]], processor: dict[str, list[float]]) -> dict[str, object]:
@@ -146,7 +153,7 @@ def report_of(seconds: dict[str, list[float]], processor: dict[str, list[float]]
 
 
 def over_alone(times: dict[str, list[float]]) -> dict[str, list[float]]:
-    """Median, and first and third quartile, of the ratio of each step to the same step of the arm that records nothing."""
+    """Median and quartiles of the ratio of each step to the same step of the arm that records nothing."""
     ratios = {name: np.array(times[name]) / np.array(times["alone"]) for name in ("recorded", "server away")}
     return {name: [round(float(np.quantile(ratio, q)), 3) for q in (0.5, 0.25, 0.75)] for name, ratio in ratios.items()}
 

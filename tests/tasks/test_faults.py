@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import signal
+import threading
 from itertools import count
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from sara.datasets import countdown
 from sara.engines import is_vllm_installed
 from sara.engines.supervised import EngineFailure, SupervisedEngine, Supervision
+from sara.engines.worker import Worker
 from sara.learner import Learner
 from sara.reporting.metrics_file import read_metrics
 from sara.verifiers import Verdict, verify_countdown
@@ -75,7 +77,13 @@ def test_an_engine_that_dies_costs_the_rollouts_in_flight_and_no_step(
     assert sum(read_metrics(trained.folder / "metrics.jsonl")["rollouts/missing"].values) > 0
 
 
-def test_an_engine_that_dies_twice_in_a_step_ends_a_run_that_goes_on_bit_for_bit(
+def sigterm_soon() -> None:
+    """In the middle of what is about to begin."""
+    main = threading.main_thread().ident
+    threading.Timer(0.005, lambda: signal.pthread_kill(main, signal.SIGTERM)).start()
+
+
+def test_a_run_whose_engine_failed_for_good_or_was_stopped_in_mid_answer_goes_on_bit_for_bit(
     engine_apart, data, tmp_path, monkeypatch
 ):
     alone = outcome(train.fn(make_config(tmp_path / "alone"), data))
@@ -84,6 +92,10 @@ def test_an_engine_that_dies_twice_in_a_step_ends_a_run_that_goes_on_bit_for_bit
         kill_engine(patched, times=2)
         with pytest.raises(EngineFailure, match="the engine failed twice under policy version"):
             train.fn(config, data)
+    with monkeypatch.context() as patched:
+        strike(patched, Worker, "call", 30, sigterm_soon)
+        with pytest.raises(Stopped, match="step 1 is saved"):
+            train.fn(config, data, resume=True)
     trained = train.fn(config, data, resume=True)
     assert (trained.resumed_at, outcome(trained)) == (1, alone)
 
