@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -35,6 +36,20 @@ def test_math_decides_every_case_of_a_kind(kind):
         verdicts = (verify_math(response, gold) for _ in range(100))  # one without a verdict was for a busy machine
         verdict = next(found for found in verdicts if found is not Verdict.UNSCORABLE)
         assert verdict is expected, f"gold {gold!r}, response {response!r}"
+
+
+def test_the_table_in_the_docs_is_what_the_verifier_does():
+    lines = (Path(__file__).parents[4] / "docs" / "verifiers.md").read_text(encoding="utf-8").splitlines()
+    start = lines.index("| gold | right | wrong |") + 2
+    rows = [line.split("|")[1:4] for line in lines[start : lines.index("", start)]]
+    checked = 0
+    for gold_cell, *cells in rows:
+        for gold in re.findall(r"`(.+?)`", gold_cell):
+            for cell, expected in zip(cells, (Verdict.RIGHT, Verdict.WRONG), strict=True):
+                for answer in re.findall(r"`(.+?)`", cell):
+                    assert verify_math(f"\\boxed{{{answer}}}", gold) is expected, (gold, answer)
+                    checked += 1
+    assert checked > 100
 
 
 @pytest.mark.parametrize(
