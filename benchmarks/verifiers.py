@@ -1,4 +1,4 @@
-"""Speed and fuzz of the math verifier, measured beside plain math-verify in one run.
+"""Speed of the verifiers and fuzz of the math verifier, measured beside plain math-verify in one run.
 
     python -m benchmarks.verifiers speed --golds math500.jsonl      responses a second, and where the two disagree
     python -m benchmarks.verifiers fuzz --count 100000              hostile answers: exceptions, slowest, memory
@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from sara.verifiers import Verdict, verify_math
+from sara.verifiers import Verdict, verify_countdown, verify_math
 from sara.verifiers.math import grade_math
 from sara.verifiers.math.symbolic import symbolic_comparison
 from sara.verifiers.math.syntax import names
@@ -58,6 +58,16 @@ def make_responses(golds: list[str], count: int, seed: int) -> list[tuple[str, s
     return pairs
 
 
+def make_countdown_responses(count: int, seed: int) -> list[tuple[str, list[int], int]]:
+    """Responses of the same length to Countdown problems, half of them right, with the numbers and the target."""
+    rng, asked = random.Random(seed), []
+    for _ in range(count):
+        a, b, c = (rng.randint(1, 99) for _ in range(3))
+        target = a + b - c + (rng.random() >= RIGHT_SHARE)
+        asked.append((f"{REASONING}<answer>({a} + {b}) - {c}</answer>", [a, b, c], target))
+    return asked
+
+
 def verify_without_memory(response: str, gold: str) -> bool:
     """Every gold read anew and every comparison made anew, as the other side does."""
     forget()
@@ -83,6 +93,12 @@ def measure_speed(golds: list[str], count: int, seed: int) -> None:
             begin = time.perf_counter()
             turns[name] += [verify(response, gold) for response, gold in pairs[start : start + 50]]
             spent[name] += time.perf_counter() - begin
+    countdown = make_countdown_responses(count, seed)
+    begin = time.perf_counter()
+    right = sum(verify_countdown(*asked) is Verdict.RIGHT for asked in countdown)
+    seconds = time.perf_counter() - begin
+    print(f"{'countdown':12} {count / seconds:9.0f} responses/s   right {right / count:.3f}, on responses of its own")
+    print(f"ratio        {spent['math-verify'] / seconds:9.1f}")
     for name, seconds in spent.items():
         print(f"{name:12} {count / seconds:9.0f} responses/s   right {sum(turns[name]) / count:.3f}")
     print(f"ratio        {spent['math-verify'] / spent['sara']:9.1f}")
