@@ -49,7 +49,7 @@ def test_the_table_in_the_docs_is_what_the_verifier_does():
                 for answer in re.findall(r"`(.+?)`", cell):
                     assert verify_math(f"\\boxed{{{answer}}}", gold) is expected, (gold, answer)
                     checked += 1
-    assert checked > 100
+    assert checked > 80
 
 
 @pytest.mark.parametrize(
