@@ -163,9 +163,12 @@ class SequentialAllocator(Allocator):
         return (self.k - ledger.issued) * ledger.has_fate(*waiting)
 
     def commit_rate(self, ledger: Ledger) -> float:
-        """Share of resolved prompts that committed, now and (fading) in the steps before; Laplace's rule."""
+        """Share of resolved prompts that committed, now and (fading) in the steps before, one that did added.
+
+        So the first round of all opens what is wanted, as DS does, and where every group is effective no more is opened.
+        """
         committed, resolved = _count_resolved(ledger)
-        return (1 + self._past_committed + committed) / (2 + self._past_resolved + resolved)
+        return (1 + self._past_committed + committed) / (1 + self._past_resolved + resolved)
 
     def end_step(self, ledger: Ledger) -> dict[str, float]:
         committed, resolved = _count_resolved(ledger)
