@@ -133,7 +133,8 @@ class StoppingRule:
             is_below = table[1:] < self.tau_low
             first.append(1 + int(np.argmax(is_below)) if is_below.any() else self.k)
         probe, increment = self._pace
-        probe = min(first) if probe is None else probe
+        if probe is None:  # one rollout cannot be mixed: abandoning all after it would train on nothing
+            probe = min(first) if max(first) > 1 else 2
         if increment is None:
             increment = min([boundary for boundary in first if boundary > probe], default=self.k) - probe
         return Boundaries(*first, probe, max(increment, 1))

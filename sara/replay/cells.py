@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 NO_LENGTH = -1
+_LONGEST = 2**53
 Where = Callable[[int], str]  # names row i of a chunk: "log.jsonl, line 12"
 
 
@@ -29,7 +30,7 @@ def prompt_key(value: Any, where: str) -> tuple[int, str]:
         kind, text = "text", value
     elif isinstance(value, (list, dict)):
         kind, text = "structure", json.dumps(value, sort_keys=True, default=str)
-    elif isinstance(value, (int, float)) and not isinstance(value, bool) and float(value).is_integer():
+    elif _is_whole(value):
         kind, text = "number", str(int(value))
     else:
         raise ValueError(f"{where}: prompt {_shown(value)}; expected a text, a whole number or a list of messages")
@@ -43,7 +44,10 @@ def reward_values(values: Iterable[Any], column: str, where: Where) -> NDArray[n
     for i, value in enumerate(values):
         if value is not None and not isinstance(value, (bool, int, float)):
             raise ValueError(f"{where(i)}: column {column!r} holds {_shown(value)}; expected a number or true or false")
-        rewards.append(math.nan if value is None else float(value))
+        try:
+            rewards.append(math.nan if value is None else float(value))
+        except OverflowError:
+            raise ValueError(f"{where(i)}: column {column!r} holds {_shown(value)}; expected 0 and 1") from None
     return np.array(rewards, dtype=np.float64)
 
 
@@ -54,7 +58,7 @@ def step_label(value: Any, where: str) -> int | str | None:
     if isinstance(value, str):
         text = value.strip()
         return int(text) if text.isascii() and text.isdigit() else text
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and float(value).is_integer():
+    if _is_whole(value):
         return int(value)
     raise ValueError(f"{where}: step {_shown(value)}; expected a whole number or a text")
 
@@ -103,9 +107,13 @@ def _length(value: Any, column: str, where: Where, i: int) -> int:
         return NO_LENGTH
     if isinstance(value, list):
         return len(value)
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and float(value).is_integer() and value >= 0:
+    if _is_whole(value) and 0 <= value <= _LONGEST:
         return int(value)
-    raise ValueError(f"{where(i)}: column {column!r} holds {_shown(value)}; expected a whole number of at least 0")
+    raise ValueError(f"{where(i)}: column {column!r} holds {_shown(value)}; expected a whole number in [0, 2^53]")
+
+
+def _is_whole(value: Any) -> bool:
+    return (isinstance(value, float) and value.is_integer()) or (isinstance(value, int) and not isinstance(value, bool))
 
 
 def _is_token_ids(value: Any) -> bool:
@@ -127,5 +135,5 @@ def _exactly(number: float) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
+    text = hex(value) if isinstance(value, int) and value.bit_length() > 4000 else repr(value)  # repr has its limit
     return text if len(text) <= 40 else text[:39] + "…"

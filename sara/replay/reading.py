@@ -76,6 +76,7 @@ class _Collector:
         self.layouts: set[str] = set()
         self._labels: dict[Any, int] = {}
         self._kinds: dict[str, str] = {}  # kind of prompt -> where it was met
+        self._step_kinds: dict[str, str] = {}
         self._units: dict[str, str] = {}  # unit of length -> where it was met
         self._parts: list[tuple[NDArray, ...]] = []
 
@@ -132,6 +133,11 @@ class _Collector:
             steps = [str(path)] * len(chunk.rows)
         else:
             steps = [step_label(value, where(i)) for i, value in enumerate(_listed(chunk.values[columns.step]))]
+            for step in dict.fromkeys(steps):
+                if step is None or step in self._labels:
+                    continue
+                kind = "numbers" if isinstance(step, int) else "texts"
+                self._agree(self._step_kinds, kind, where(steps.index(step)), "steps are")
         codes = [-1 if step is None else self._labels.setdefault(step, len(self._labels)) for step in steps]
         codes = np.array(codes, dtype=np.int32)
         return codes >= 0, codes

@@ -25,6 +25,7 @@ from sara.seeds import prompt_priorities
 from sara.selection import DPSSelector, Evidence, Selector, ShuffleSelector
 from sara.simulation.mixtures import POPULATIONS, RateMixture
 from sara.strategies import STRATEGIES, build_strategy
+from tests.sara.allocators import after_one_abandoned
 
 FATES = ("effective", "abandoned", "audited", "saturated", "surplus", "unfinished", "aborted", "missing")
 each_strategy = pytest.mark.parametrize("name", STRATEGIES)
@@ -96,10 +97,10 @@ def fates(collection: Collection) -> dict[int, Fate]:
 def test_a_step_of_sara_by_hand():
     """k = 4, probe 2, tau_low 0.5, target 2. p_eff after two equal outcomes is (4 - 2) / (4 + 1) = 0.4: abandon.
 
-    Nothing is known of the commit rate: Laplace's 1/2, so 2 groups need 4 prompts. Round 1 draws 2 of each: prompts
-    0 and 1 are abandoned, 2 commits, 3 is abandoned (all-pass). The rate is now (1 + 1) / (2 + 4) = 1/3, so the one
-    group still wanted needs 3 prompts. Round 2 fills prompt 2 (2 draws) and probes 4, 5 and 6 (6 draws): 4 and 6
-    commit, 5 does not. 2 is complete and stays; of 4 and 6 the one with the lower priority stays and is filled in
+    One prompt was abandoned before: the commit rate is 1/2, so 2 groups need 4 prompts. Round 1 draws 2 of each:
+    prompts 0 and 1 are abandoned, 2 commits, 3 is abandoned (all-pass). The rate is now (1 + 1) / (1 + 1 + 4) = 1/3, so
+    the one group still wanted needs 3 prompts. Round 2 fills prompt 2 (2 draws) and probes 4, 5 and 6 (6 draws): 4 and
+    6 commit, 5 does not. 2 is complete and stays; of 4 and 6 the one with the lower priority stays and is filled in
     round 3 with 2 draws. In all 8 + 8 + 2 = 18.
     """
     rewards = {0: "0000", 1: "0010", 2: "0111", 3: "1111", 4: "1000", 5: "0000", 6: "0100", 7: "0000"}
@@ -107,7 +108,7 @@ def test_a_step_of_sara_by_hand():
     collection = collect(
         5,
         selector,
-        SequentialAllocator(4, probe=2, increment=2, learn_prior=False),
+        after_one_abandoned(SequentialAllocator(4, probe=2, increment=2, learn_prior=False)),
         ScriptedSource(rewards),
         Limits(target=2),
         seed=1,
@@ -386,6 +387,7 @@ def test_surplus_is_dropped_by_seed_and_not_by_order(allocator):
     for seed in (0, 1):
         for order in (list(range(opened)), list(range(opened))[::-1]):
             fresh = type(allocator)(4, **({"chunk": 40} if opened == 40 else {"probe": 4}))
+            fresh = fresh if opened == 40 else after_one_abandoned(fresh)
             trained = collect(3, ListSelector(order), fresh, source, Limits(target=16), seed).trained
             by_priority = np.argsort(prompt_priorities(seed, 3, np.arange(opened)))
             assert trained.tolist() == by_priority[:16].tolist()
@@ -413,6 +415,7 @@ def test_permuting_prompts_permutes_results(name, k, order, is_scarce, options, 
     """24 prompts, all opened in the first round, in one order and in another: SARA opens twice its target of 12."""
     options = {"probe": max(k // 2, 1), "increment": 1, **options} if "sara" in name else {}
     allocators = [build_strategy(name, num_prompts=24, seed=0, k=k, allocator_options=options)[1] for _ in range(2)]
+    allocators = [after_one_abandoned(a) if "sara" in name else a for a in allocators]
     target = 12 if is_scarce and "sara" in name else 24
     source = PopulationSource.from_beta(24, 0.4, 0.6, seed, missing_rate=missing_rate, tokens_wrong=20)
     results = []
@@ -451,7 +454,7 @@ def test_a_step_with_an_audit_by_hand():
     """
     rewards = {0: "0010", 1: "1111", 2: "0000", 3: "0111", 4: "0001", 5: "0000"}
     source = Recorder(ScriptedSource(rewards))
-    allocator = SequentialAllocator(4, probe=2, increment=2, audit_rate=1.0)
+    allocator = after_one_abandoned(SequentialAllocator(4, probe=2, increment=2, audit_rate=1.0))
     collection = collect(1, ListSelector(range(6)), allocator, source, Limits(target=1), seed=0)
     assert [draws.size for _, draws, _ in source.log] == [4, 12, 6]
     found = fates(collection)
@@ -522,7 +525,7 @@ def test_the_audited_share_estimates_false_abandonment_without_bias():
 def test_an_audit_cut_short_says_nothing():
     """The last round allowed: prompts abandoned in it cannot be run on to k."""
     source = ScriptedSource({0: "0001", 1: "0001"})
-    allocator = SequentialAllocator(4, probe=2, increment=2, audit_rate=1.0, on_commit="stop")
+    allocator = after_one_abandoned(SequentialAllocator(4, probe=2, increment=2, audit_rate=1.0, on_commit="stop"))
     collection = collect(1, ListSelector([0, 1]), allocator, source, Limits(target=1, max_rounds=1), seed=0)
     assert set(fates(collection).values()) == {Fate.UNFINISHED}
     metrics = collection.metrics()

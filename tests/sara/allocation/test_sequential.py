@@ -123,7 +123,7 @@ def smallest_opening(shortfall, p, rate, margin) -> int:
 
 
 @settings(deadline=None)
-@example(target=19, num_open=3, num_failed=0, margin=0.0)  # (18 - 4/3) / (2/3) is 25, and not a rounding above it
+@example(target=19, num_open=3, num_failed=1, margin=0.0)  # (18 - 4/3) / (2/3) is 25, and not a rounding above it
 @given(
     target=st.integers(1, 40),
     num_open=st.integers(0, 30),
@@ -135,8 +135,8 @@ def test_opening_covers_the_shortfall_by_the_margin(target, num_open, num_failed
     s = [0] * (num_open + num_failed) + [3]
     ledger = ledger_of(n, s, [OPEN] * num_open + [FAIL] * num_failed + [COMMITTED])
     allocator = SequentialAllocator(k=8, tau_low=0.1, margin=margin)
-    rate = max((1 + 1) / (2 + num_failed + 1), 0.05)
-    assert allocator.commit_rate(ledger) == pytest.approx((1 + 1) / (2 + num_failed + 1))
+    rate = max((1 + 1) / (1 + num_failed + 1), 0.05)
+    assert allocator.commit_rate(ledger) == pytest.approx((1 + 1) / (1 + num_failed + 1))
     expected = 0
     if target > 1:
         expected = max(smallest_opening(target - 1, np.full(num_open, 4 / 9), rate, margin), num_open == 0)
@@ -156,15 +156,24 @@ def test_one_round_never_opens_more_than_twenty_times_the_shortfall():
     assert allocator.num_to_open(ledger, Limits(target=16)) == 320
 
 
+@pytest.mark.parametrize("k", [8, 32])
+def test_where_every_group_commits_no_more_is_opened_than_is_wanted(k):
+    allocator, ledger = SequentialAllocator(k), Ledger()
+    assert allocator.num_to_open(ledger, Limits(target=16)) == 16
+    for _ in range(3):
+        allocator.end_step(ledger_of([k] * 16, [1] * 16, [COMMITTED] * 16))
+        assert allocator.num_to_open(ledger, Limits(target=16)) == 16
+
+
 def test_the_commit_rate_is_carried_over_steps_and_fades():
     allocator = SequentialAllocator(memory=0.5)
-    assert allocator.commit_rate(Ledger()) == 1 / 2
+    assert allocator.commit_rate(Ledger()) == 1
     ledger = ledger_of([8, 8, 4, 4, 2], [1, 2, 0, 4, 0], [COMMITTED, Fate.SURPLUS, FAIL, PASS, Fate.UNFINISHED])
-    assert allocator.commit_rate(ledger) == (1 + 2) / (2 + 4)
+    assert allocator.commit_rate(ledger) == (1 + 2) / (1 + 4)
     allocator.end_step(ledger)
-    assert allocator.commit_rate(Ledger()) == (1 + 0.5 * 2) / (2 + 0.5 * 4)
+    assert allocator.commit_rate(Ledger()) == (1 + 0.5 * 2) / (1 + 0.5 * 4)
     allocator.end_step(ledger)  # 0.5 * (1 + 2) of 0.5 * (2 + 4)
-    assert allocator.commit_rate(Ledger()) == (1 + 1.5) / (2 + 3)
+    assert allocator.commit_rate(Ledger()) == (1 + 1.5) / (1 + 3)
 
 
 @pytest.mark.parametrize(

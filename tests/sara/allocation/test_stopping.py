@@ -188,3 +188,11 @@ def test_a_pool_that_teaches_nothing_breaks_nothing(rate, k):
         allocator.end_step(ledger_of(np.full(200, rate), k, boundaries, rng))
     assert np.isfinite(allocator.stopping.chances).all()
     assert (allocator.stopping.chances[0 if rate == 0 else 1][1:] < 0.05).all()
+
+
+@pytest.mark.parametrize("k", [2, 8, 64])
+def test_a_probe_that_is_left_open_can_show_a_mixed_group(k):
+    """Under Beta(0.01, 0.03) p_eff after a single outcome, of either kind, is below 0.5: both are abandoned at once."""
+    stopping = SequentialAllocator(k, 0.5, probe="auto", increment="auto", alpha0=0.01, beta0=0.03).stopping
+    assert stopping.boundaries.all_fail == stopping.boundaries.all_pass == 1
+    assert stopping.boundaries.probe == 2

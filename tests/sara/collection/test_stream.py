@@ -26,6 +26,7 @@ from sara.selection import Evidence, Selector, ShuffleSelector
 from sara.simulation.source import PopulationSource
 from sara.simulation.timed import TimedSource
 from sara.strategies import STRATEGIES, build_strategy
+from tests.sara.allocators import after_one_abandoned
 
 FATES = ("effective", "abandoned", "audited", "saturated", "surplus", "unfinished", "aborted", "missing")
 each_strategy = pytest.mark.parametrize("name", STRATEGIES)
@@ -348,7 +349,7 @@ def test_groups_that_are_kept_are_the_first_to_be_opened_not_the_first_to_end():
 def test_a_stream_of_sara_by_hand():
     """k = 4, probe 2, tau_low 0.5 (two equal outcomes: abandoned), target 1, six places.
 
-    The target of 1 at Laplace's rate of 1/2 opens prompts 0 and 1, which wait for slots 0 and 1 each. At 10 prompt 1
+    The target of 1 at a commit rate of 1/2 opens prompts 0 and 1, which wait for slots 0 and 1 each. At 10 prompt 1
     has slot 0, at 20 slot 1: it is mixed, and its slots 2 and 3 start at once, though prompt 0 is still open and comes
     first. At 30 prompt 0 has slot 1 alone, which is no prefix. At 40 prompt 1 is complete. At 100 prompt 0 has slot 0:
     two failures, it is abandoned, and 1 is the first that committed. 4 + 2 rollouts, none aborted.
@@ -356,7 +357,7 @@ def test_a_stream_of_sara_by_hand():
     rewards, lengths = {0: "0000", 1: "0110"}, {0: [100, 30, 1, 1], 1: [10, 20, 20, 15]}
     source = Watched(TimedSource(Scripted(rewards, lengths), 6))
     selector = ListSelector(range(2))
-    allocator = SequentialAllocator(4, probe=2, increment=2, learn_prior=False)
+    allocator = after_one_abandoned(SequentialAllocator(4, probe=2, increment=2, learn_prior=False))
     collection = collect_streaming(1, selector, allocator, source, Limits(target=1), 0)
     assert source.started == [(0, 0, 0), (0, 1, 0), (1, 0, 0), (1, 1, 0), (1, 2, 0), (1, 3, 0)]
     assert [draw[:2] for draw in source.ended] == [(1, 0), (1, 1), (0, 1), (1, 3), (1, 2), (0, 0)]

@@ -252,6 +252,17 @@ def test_a_run_that_is_given_under_two_names_is_refused_with_both(tmp_path, writ
         ([{"prompt": "a", "reward": "right"}], {}, r"row 1: column 'reward' holds 'right'; expected a number"),
         ([{"prompt": "a", "reward": 1}, {"prompt": "a", "reward": [1]}], {}, r"row 2: column 'reward' holds \[1\]"),
         ([{"prompt": "a", "reward": 1}, {"prompt": 3, "reward": 1}], {}, r"prompts are number, but text in .*row 1"),
+        (
+            [{"prompt": "a", "step": 1, "reward": 1}, {"prompt": "a", "step": "b", "reward": 1}],
+            {},
+            r"row 2: steps are texts, but numbers in .*row 1; expected one kind",
+        ),
+        ([{"prompt": "a", "reward": 10**400}], {}, r"row 1: column 'reward' holds 1000.*…; expected 0 and 1"),
+        (
+            [{"prompt": "a", "reward": 1, "length": 10**30}],
+            {},
+            r"column 'length' holds 1000.*; expected a whole number in",
+        ),
         ([{"prompt": 1.5, "reward": 1}], {}, r"row 1: prompt 1.5; expected a text, a whole number"),
         ([{"prompt": "a", "reward": 1, "step": 0.5}], {}, r"row 1: step 0.5; expected a whole number"),
         ([{"prompt": "a", "reward": 1, "tokens": -3}], {}, r"row 1: column 'tokens' holds -3; expected a whole"),
