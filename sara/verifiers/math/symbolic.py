@@ -11,11 +11,11 @@ import contextlib
 import json
 import logging
 import os
-import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -27,10 +27,10 @@ WORKERS = 4
 JOBS_PER_WORKER = 500
 """A worker is replaced after so many comparisons: the library's caches only grow."""
 START_LIMIT_S = 120
-LEAST_CPU_S = CPU_LIMIT_S / 2
+LEAST_CPU_S = CPU_LIMIT_S / 3
 """A comparison that ran out of time with less processor time than this is no fault of its answer."""
-BACKSTOP_S = 0.2
-"""A worker that neither answered nor died so long after its time was over is killed from outside."""
+BACKSTOP_S = 0.15
+"""A worker that neither answered nor died so long after its time was over is waited for no longer."""
 
 _logger = logging.getLogger(__name__)
 
@@ -97,14 +97,14 @@ class _Nursery:
                 raise _Broken("no worker for symbolic comparison") from error
         return _Worker(ours, pid)
 
-    def reap(self, worker: _Worker) -> tuple[int, float]:
-        """End a worker; the signal that ended it (0: by itself), its processor time in seconds. Raises _Broken."""
+    def reap(self, worker: _Worker) -> None:
+        """End a worker; raises _Broken."""
         worker.connection.close()
         with self.lock:
             try:
                 self.line.sendall(REAP + b"%d" % worker.pid)
-                ended_by, cpu_s = self._reply().split()
-                return int(ended_by), float(cpu_s)
+                if self._reply() != "reaped":
+                    raise ValueError("it ended")
             except (OSError, ValueError) as error:
                 raise _Broken("the process for symbolic comparison is gone") from error
 
@@ -185,30 +185,44 @@ class SymbolicComparison:
         worker = self._take()
         lines, is_alive = _ask(worker, gold, answer, self.wall_limit_s / (2 if answer is None else 1))
         worker.jobs += 1
+        cpu_s = None if is_alive else _processor_time(worker.pid)
         with self.lock:
             nursery = self.nursery
             if is_alive and worker.jobs < JOBS_PER_WORKER and nursery is not None:
                 self.idle.append(worker)
-                worker = None
-        ended_by, cpu_s = 0, 0.0
-        if worker is not None:
-            if nursery is None:
-                raise _Broken("the workers were ended")
-            ended_by, cpu_s = nursery.reap(worker)
+                return Outcome(lines[-1])
+        if nursery is not None:  # nobody waits for the end of the one and the start of the other
+            threading.Thread(target=self._replace, args=(worker, nursery), daemon=True).start()
         if is_alive:
             return Outcome(lines[-1])
-        if not lines or (ended_by != signal.SIGPROF and cpu_s - float(lines[0]) < LEAST_CPU_S):
+        if not lines or cpu_s is None or cpu_s - float(lines[0]) < LEAST_CPU_S:
             return Outcome.FAILED
         return Outcome.EXCEEDED if "gold" in lines else Outcome.GOLD_EXCEEDED
+
+    def _replace(self, worker: _Worker, nursery: _Nursery) -> None:
+        """End a worker that is done for, and have another one ready in its place."""
+        try:
+            nursery.reap(worker)
+            spare = nursery.fork_worker()
+        except OSError as error:
+            _logger.warning("symbolic comparison: %s", error)
+            return
+        with self.lock:
+            if self.nursery is nursery:
+                self.idle.append(spare)
+                return
+        spare.connection.close()
 
 
 def _ask(worker: _Worker, gold: str, answer: str | None, wall_limit_s: float) -> tuple[list[str], bool]:
     """Lines that the worker said, and whether the last one is an outcome."""
     said = b""
+    end = time.monotonic() + wall_limit_s + BACKSTOP_S
     try:
         worker.connection.settimeout(wall_limit_s + BACKSTOP_S)
         worker.connection.sendall(json.dumps([gold, answer, wall_limit_s]).encode() + b"\n")
         while True:
+            worker.connection.settimeout(max(end - time.monotonic(), 0.001))
             part = worker.connection.recv(256)
             if not part:
                 return said.decode().split(), False
@@ -217,6 +231,15 @@ def _ask(worker: _Worker, gold: str, answer: str | None, wall_limit_s: float) ->
                 return said.decode().split(), True
     except OSError:
         return said.decode().split(), False
+
+
+def _processor_time(pid: int) -> float | None:
+    """Seconds of processor time of a worker, also of one that has ended but was not reaped; None if not known."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 _comparison = SymbolicComparison()

@@ -9,6 +9,7 @@ Standard library and math-verify only. The parent's end of each socket is its li
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -54,7 +55,8 @@ def main(control: socket.socket) -> None:
         if message[:1] == FORK:
             control.sendall(b"%d\n" % fork_worker(control, socket.socket(fileno=descriptors[0]), math_verify))
         else:
-            control.sendall(b"%d %f\n" % reap(int(message[1:])))
+            reap(int(message[1:]))
+            control.sendall(b"reaped\n")
 
 
 def fork_worker(control: socket.socket, connection: socket.socket, math_verify) -> int:
@@ -73,13 +75,12 @@ def fork_worker(control: socket.socket, connection: socket.socket, math_verify) 
         os._exit(status)
 
 
-def reap(pid: int) -> tuple[int, float]:
-    """End a worker if it still lives; the signal that ended it (0: by itself) and its processor time in seconds."""
-    ended, status, usage = os.wait4(pid, os.WNOHANG)
-    if not ended:
-        os.kill(pid, signal.SIGKILL)
-        _, status, usage = os.wait4(pid, 0)
-    return (os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0), usage.ru_utime + usage.ru_stime
+def reap(pid: int) -> None:
+    """End a worker if it still lives."""
+    with contextlib.suppress(ChildProcessError):
+        if not os.waitpid(pid, os.WNOHANG)[0]:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
 
 
 def limit_itself() -> None:
