@@ -65,9 +65,9 @@ def evaluate_model(
     with one_line_if_disk_is_full(folder):
         write_responses(evaluation, responses)
         with reopen_run(run_folder, config.tracking.wait_s) as run:
-            run.log(scores, step=step)
             run.log_artifact(responses, "evaluation")
             run.log_table(responses, f"evaluation/{responses.stem}-table.json")
+            run.log(scores, step=step)  # last: what has its scores is not evaluated again after a kill
     return scores
 
 

@@ -91,8 +91,12 @@ def test_ctrl_c_saves_ends_as_cancelled_and_says_how_to_go_on(shell):
     assert set(counted) == set(range(1, taken + 2))
 
 
-def wait_for_steps(metrics: Path, steps: int) -> None:
-    wait_for(f"{steps} steps", lambda: metrics.exists() and len(metrics.read_text().splitlines()) >= steps)
+def wait_for_steps(shell: Shell, running: subprocess.Popen, metrics: Path, steps: int) -> None:
+    def are_there() -> bool:
+        assert running.poll() is None, shell.said
+        return metrics.exists() and len(metrics.read_text().splitlines()) >= steps
+
+    wait_for(f"{steps} steps", are_there)
 
 
 def test_a_prefect_server_that_goes_away_for_good_costs_no_step(shell):
@@ -106,7 +110,7 @@ def test_a_prefect_server_that_goes_away_for_good_costs_no_step(shell):
         wait_for("Prefect's server", lambda: is_up(f"{api}/health"))
         running = shell.start("train", *SETTINGS, "training.steps=20")
         metrics = shell.folder / "outputs" / "run" / "training" / "metrics.jsonl"
-        wait_for_steps(metrics, 3)
+        wait_for_steps(shell, running, metrics, 3)
     finally:
         os.killpg(server.pid, signal.SIGKILL)
         server.wait()
@@ -126,10 +130,10 @@ def test_a_prefect_server_that_goes_away_for_good_costs_no_step(shell):
 
 
 def test_a_killed_comparison_goes_on_with_what_is_missing(shell):
-    settings = [*SETTINGS, "training.steps=6", "checkpoint.every=2"]
-    running = shell.start("compare", *settings, "strategies=uniform,sara+dps")
+    settings = [*SETTINGS[1:], "strategies=uniform,sara+dps", "training.steps=6", "checkpoint.every=2"]
+    running = shell.start("compare", *settings)
     folder = shell.folder / "outputs" / "comparison"
-    wait_for_steps(folder / "sara-dps-seed0" / "metrics.jsonl", 3)
+    wait_for_steps(shell, running, folder / "sara-dps-seed0" / "metrics.jsonl", 3)
     os.killpg(running.pid, signal.SIGKILL)
     assert running.wait(timeout=60) == -signal.SIGKILL
     finished = (folder / "uniform-seed0" / "metrics.jsonl").read_bytes()
