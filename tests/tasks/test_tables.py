@@ -16,7 +16,7 @@ ROWS = [{"id": "a", "reward": 1, "text": "é \\boxed{2}"}, {"id": "b", "reward":
 
 
 def test_a_table_is_what_the_file_says_and_is_not_doubled_when_it_is_delivered_again(tmp_path, monkeypatch):
-    tracking = TrackingConfig(uri=f"sqlite:///{tmp_path}/mlflow.db", experiment="tables")
+    tracking = TrackingConfig(uri=f"sqlite:///{tmp_path}/mlflow.db", experiment="tables", wait_s=120)
     path = tmp_path / "run" / "responses.jsonl"
     with open_run(tracking, tmp_path / "run", "run") as run:
         path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
