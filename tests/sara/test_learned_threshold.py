@@ -72,8 +72,8 @@ def mean_over_runs(rates, k, steps, seeds) -> tuple[float, float, float, RateMom
 def test_auto_never_costs_more_than_dynamic_sampling_or_the_best_threshold_with_its_cap(population, k, steps):
     """The boundaries that runs of some 30 steps had in force, valued exactly: only what they learned from is random.
 
-    Nor are they far from the optimum that knows the prior (measured over four seeds: 6% below to 6% above). They can
-    lie below, for that optimum keeps to the cap exactly, while an estimate wavers around it (lost: at most 26.2%).
+    Nor are they far from the optimum that knows the prior (measured over four seeds: 7% below to 6% above). They can
+    lie below, for that optimum keeps to the cap exactly, while an estimate wavers around it (lost: at most 25.1%).
     """
     rates = RateMixture.of(POPULATIONS[population]).sample(20_000, step_rng(1, 0, "rates"))
     cost, _, lost, moments = mean_over_runs(rates, k, steps, seeds=(1, 2))
@@ -168,7 +168,7 @@ def test_auto_follows_a_policy_that_learns():
     in_force = boundaries_in_force(8, rates_of, 40, seed=1)
     cost = np.mean([cost_per_group(b, moments) * moments.effective / 8 for b, moments in in_force])  # of DS then
     fixed = np.mean([best_threshold(moments) * moments.effective / 8 for _, moments in in_force])
-    assert cost < 0.95 * fixed  # measured over three seeds: 0.815 to 0.821, and 0.873 to 0.876
+    assert cost < 0.95 * fixed  # measured over three seeds: 0.803 to 0.826, and 0.873 to 0.875
 
 
 @pytest.mark.parametrize("on_commit", ["fill", "stop"])
@@ -207,7 +207,7 @@ def mean_cost(name: str, pool: int, seed: int, steps: int, **options) -> float:
 def test_with_a_learned_prior_sara_dps_costs_less_than_ds_dps():
     """512 prompts. Under the uniform prior a prompt abandoned after four failures counts as mixed with chance 4/9, more
     than one never seen (1/3), so DPS keeps opening what was just abandoned. Measured over four pairs of seeds: learned
-    10.5 to 11.9, ds 13.1 to 14.1, assumed 16.0 to 18.5.
+    10.6 to 12.3, ds 13.1 to 14.1, assumed 15.6 to 19.8.
     """
     costs = {}
     for name, strategy, options in [
