@@ -25,10 +25,15 @@ def default_tracking(config: Config) -> Config:
     return config.model_copy(update={"tracking": config.tracking.model_copy(update={"uri": uri})})
 
 
-def check_prefect() -> None:
-    """Raises ValueError, within seconds, if a Prefect server is set and does not answer; none need be set."""
-    from flows.server import api_url, check_server
+def check_prefect(executor: str = "local") -> None:
+    """Raises ValueError, within seconds, if the Prefect server that is set does not answer.
+
+    None need be set, but for an executor whose cells run elsewhere.
+    """
+    from flows.server import api_url, check_server, require_server
 
     url = api_url()
-    if url is not None:
+    if executor != "local":
+        require_server(f"executor = {executor!r}")
+    elif url is not None:
         check_server(url)

@@ -35,7 +35,7 @@ def reproduce(
         _print_plan(settings.sweeps(), as_json)
         return
     set_up_environment(verbose)
-    check_prefect()
+    check_prefect(settings.executor)
     from flows.commands.interruption import start_temporary_server
     from flows.commands.sweep import result_of
     from flows.reproduce import reproduce as reproduce_flow

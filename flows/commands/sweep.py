@@ -41,7 +41,7 @@ def sweep(
         _print_plan([cell.label for cell in cells], settings, as_json)
         return
     set_up_environment(verbose)
-    check_prefect()
+    check_prefect(settings.executor)
     result = start_sweep(settings)
     print_result(settings, result, as_json)
     if any(cell.error for cell in result.cells):

@@ -48,6 +48,15 @@ def test_an_executor_that_needs_a_server_says_how_to_start_one(monkeypatch, caps
     assert f"executor = '{executor}' needs a Prefect server" in str(caught.value)
 
 
+@pytest.mark.parametrize("command", ["sweep", "reproduce"])
+def test_the_command_says_so_before_it_starts_anything(monkeypatch, capsys, tmp_path, command):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("flows.commands.interruption.start_temporary_server", lambda: pytest.fail("one was started"))
+    with temporary_settings(restore_defaults={PREFECT_API_URL}):
+        assert run_cli(monkeypatch, command, "executor=workpool") == 2
+    assert "executor = 'workpool' needs a Prefect server; start one with `sara up`" in capsys.readouterr().err
+
+
 def test_something_else_that_answers_is_no_prefect_server(tmp_path):
     import threading
     from http.server import BaseHTTPRequestHandler, HTTPServer
