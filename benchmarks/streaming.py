@@ -111,6 +111,7 @@ class NumberedPrompts:
 
     def __init__(self, num_prompts: int) -> None:
         self.prompt_ids = [(prompt,) for prompt in range(num_prompts)]
+        self.openings = [""] * num_prompts
         self.problems = [Problem(str(prompt), "", {}, self._verify) for prompt in range(num_prompts)]
 
     @staticmethod

@@ -165,7 +165,7 @@ class SequentialAllocator(Allocator):
     def commit_rate(self, ledger: Ledger) -> float:
         """Share of resolved prompts that committed, now and (fading) in the steps before, one that did added.
 
-        So the first round of all opens what is wanted, as DS does; where every group is effective no more is opened.
+        So the first round of all opens what is wanted, as DS does, and so does every step's where all groups commit.
         """
         committed, resolved = _count_resolved(ledger)
         return (1 + self._past_committed + committed) / (1 + self._past_resolved + resolved)
