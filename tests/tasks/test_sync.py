@@ -15,7 +15,7 @@ from tasks import delivery
 from tasks.comparisons import histories
 from tasks.outbox import Outbox
 from tasks.run_folder import claim_folder
-from tasks.sync import is_delivered, sync
+from tasks.sync import Synced, is_delivered, sync
 from tasks.tracking import connect, hold_run, open_run
 
 
@@ -73,6 +73,16 @@ def values(client, run_id):
     return {name: sorted((p.step, p.value) for p in client.get_metric_history(run_id, name)) for name in names}
 
 
+def sync_when_let_go(*arguments) -> list[Synced]:
+    """`sync`, once the threads of runs that have just been closed have let go of them."""
+    deadline = time.monotonic() + 120
+    while True:
+        results = list(sync(*arguments))
+        if time.monotonic() > deadline or all(done.trouble != "its own run delivers it" for done in results):
+            return results
+        time.sleep(0.1)
+
+
 def test_a_server_that_is_stopped_and_started_in_mid_run_misses_nothing(server, tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(delivery, "DELIVER_EVERY_S", 0.2)
     monkeypatch.setattr(delivery, "LONGEST_PAUSE_S", 0.5)
@@ -120,7 +130,7 @@ def test_runs_that_began_without_a_server_are_delivered_by_sync_once(server, tmp
     with hold_run(settings, parent, "parent", {}, {"lr": 1}), open_run(settings, child, "child", parent=parent) as run:
         run.log({"loss": 0.5}, 1)
         assert run.id is None
-    (first, second) = sync([parent])
+    (first, second) = sync_when_let_go([parent])
     assert (first.folder, second.folder) == (parent, child)
     assert first.pending and second.pending and "no MLflow server answers" in second.trouble
     server.start()
@@ -140,7 +150,7 @@ def test_a_run_that_went_to_a_wrong_address_is_delivered_elsewhere(tmp_path):
     right = f"sqlite:///{tmp_path}/mlflow.db"
     with open_run(wrong, tmp_path / "run", "moved") as run:
         run.log({"loss": 0.5}, 1)
-    assert [done.trouble for done in sync([tmp_path], right)] == [""]
+    assert [done.trouble for done in sync_when_let_go([tmp_path], right)] == [""]
     assert histories(connect(right, "moved").client, run.id)["loss"].values == (0.5,)
     (refused,) = sync([tmp_path], f"sqlite:///{tmp_path}/other.db")
     assert f"is run {run.id} of" in refused.trouble
@@ -212,6 +222,6 @@ def test_a_full_store_is_a_reason_to_wait(tmp_path, monkeypatch):
             run.log({f"metric/{i}": step / 7 for i in range(20)}, step)
     assert Outbox(tmp_path / "run").count_pending()
     limits.append("none")
-    (done,) = sync([tmp_path])
+    (done,) = sync_when_let_go([tmp_path])
     assert done.trouble == ""
     assert len(client.get_metric_history(run.id, "metric/7")) == 398
