@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -61,7 +62,7 @@ def result_of(state: State) -> Any:
     """What a flow gave, also one that failed with a result; told to stop, the command ends here and says so."""
     if state.is_cancelled():
         say(f"sara: {state.message or 'stopped'}; the same command goes on")
-        raise typer.Exit(_STOPPED)
+        sys.exit(_STOPPED)  # not typer's, of which the command line makes a second line
     found = state.result(raise_on_failure=False)
     if isinstance(found, BaseException):
         raise found
