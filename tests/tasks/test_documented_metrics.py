@@ -25,6 +25,7 @@ EVERY_STEP = "Every step of every strategy"
 OTHER_SECTIONS = {
     "update": "Steps with an update",
     "importance": "With importance weights",
+    "entropy": "With an entropy bonus",
     "reference": "With a reference in the loss",
     "penalty": "With a reference in the reward",
     "ppo": "With PPO",
@@ -84,6 +85,7 @@ def test_a_step_logs_what_is_documented(config, problems, strategy):
 @pytest.mark.parametrize(
     ("settings", "section"),
     [
+        ({"entropy_coef": 0.01}, "entropy"),
         ({"kl_coef": 0.1}, "reference"),
         ({"kl_coef": 0.1, "kl_in": "reward"}, "penalty"),
         ({"advantage": "ppo"}, "ppo"),
